@@ -128,7 +128,9 @@ def _phases(plan: Plan, width: int) -> Iterator[str]:
         if phase.ios:
             tiers = ", ".join(phase.tiers) or "its I/Os"
             more = f"until {commas(phase.ios)} of {tiers}, {_lasts(phase.longest)} at most"
-        load = ", ".join(sorted(job.operations)) if job and not phase.force else phase.load_text
+        if phase.metadata and plan.workload.tree:
+            more = f"until {commas(plan.workload.tree.files)} files are done, the time at most"
+        load = ", ".join(sorted(job.operations)) if job and phase.job else phase.load_text
         block = format_binary_bytes(job.block_bytes) if job and job.block_bytes else ""
         rows.append((phase.name, load, block, _lasts(phase.duration), more))
     yield from TextTable(("phase", "load", "block", "lasts", ""), rows, (2, 3)).lines(width)

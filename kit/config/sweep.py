@@ -47,6 +47,7 @@ _BUILD_TABLES: Mapping[str, tuple[str, ...]] = {
     "use": (*get_args(Role), "clients"),
     "warmup": ("duration", "read_first", "l2arc_min", "feed_max", "windows", "window", "deadline"),
     "working_set": ("size", "fill_block"),
+    "tree": ("files", "depth", "width", "size", "size_max", "fsync"),
 }
 # Of the pool itself; its other keys are properties.
 _POOL_KEYS = ("data", "groups", "log", "cache_size", "special_size", "age.capacity", "age.fragmentation")

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from kit.config.tables import fault_table, phase_splits
+from kit.config.tables import fault_table, phase_splits, tree_table
 from kit.config.tables.age_table import Age
 from kit.config.tables.expectation import Expectation
 from kit.config.tables.fault_table import ExpectedEvent, Fault, Scheduled
@@ -20,6 +20,7 @@ from kit.config.tables.phase_table import FioOptions, Name, Op, Phase
 from kit.config.tables.power_table import PowerLoss
 from kit.config.tables.precondition_table import PreconditionTable
 from kit.config.tables.setting_table import SettingName, SettingValue
+from kit.config.tables.tree_table import Tree
 from kit.config.toml import KeyProblem, Setting, Table, nearest, validate
 from kit.config.workload_base import WorkloadSource, read_source, tables_of
 from kit.core.sample_size import sample_needed
@@ -29,7 +30,7 @@ from kit.core.units import AUTO, AutoSizeBytes, DurationNs, SizeBytes
 WARM_UP = "warm-up"
 
 # Tables that a workload without a pool cannot have.
-OF_POOL = frozenset(("pool", "dataset", "nfs", "tunables", "working_set", "warmup"))
+OF_POOL = frozenset(("pool", "dataset", "nfs", "tunables", "working_set", "tree", "warmup"))
 
 _VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,:/+-]*")
 
@@ -204,6 +205,7 @@ class Workload(Table):
     # fio options of every job, of the warm-up's too, instead of those in the job files.
     job: FioOptions = Field(default_factory=dict)
     working_set: WorkingSet | None = None
+    tree: Annotated[Tree | None, Field(exclude_if=lambda tree: tree is None)] = None
     warmup: Warmup | None = None
     phase: Annotated[tuple[Phase, ...], Field(min_length=1, max_length=50)]
     expect: tuple[Expectation, ...] = ()
@@ -248,6 +250,25 @@ class Workload(Table):
         for number, phase in enumerate(self.phase):
             if phase.split_of and (problem := phase_splits.problem(self.phase, number)):
                 raise KeyProblem(("phase", number, problem[0]), problem[1])
+        return self
+
+    @model_validator(mode="after")
+    def _check_tree(self) -> Self:
+        before: list[tree_table.Action] = []
+        for number, phase in enumerate(self.phase):
+            if phase.metadata is None:
+                continue
+            if self.tree is None:
+                raise KeyProblem(
+                    "tree", "which files do phases with metadata make? such as [tree] files = 1000"
+                )
+            if text := tree_table.problem(before, phase.metadata):
+                raise KeyProblem(("phase", number, "metadata"), f'"{phase.metadata}": {text}')
+            before.append(phase.metadata)
+        if self.nfs.engine != "kernel" and before:
+            raise KeyProblem(
+                ("nfs", "engine"), "a tree is made through a mount, which libnfs has not: remove it"
+            )
         return self
 
     @model_validator(mode="after")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from kit.config.fio_job import DEVICE, FioJob, FioSection, read_job, with_options
 from kit.config.tables.force_table import ForceJob
+from kit.config.tables.tree_table import MetadataJob
 from kit.config.toml import Place, Setting, nearest, placed_refusal
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload
@@ -21,6 +22,10 @@ def read_jobs(workload: Workload, source: WorkloadSource) -> dict[str, FioJob]:
     for number, phase in enumerate(workload.phase):
         if phase.force:
             jobs[phase.load] = ForceJob.of(phase.force, source.place_of(("phase", number, "force")))
+            continue
+        if phase.metadata and workload.tree:
+            before = [each.metadata for each in workload.phase[:number] if each.metadata]
+            jobs[phase.load] = MetadataJob.of(phase.metadata, workload.tree, before, workload.nfs.version)
             continue
         own = _placed(phase.options, ("phase", number, "options"), source)
         loads.setdefault(phase.load, (("phase", number, "job"), phase.job, {**shared, **own}))

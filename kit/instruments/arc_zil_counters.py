@@ -121,7 +121,9 @@ class ArcZilCounters(Instrument):
             elif self._tracer.ios is not None:
                 of_tracer = self._tracer.ios, self._tracer.log_blocks
                 block, special = measured.block_bytes.get("read", 0), self._tracer.reads_from("special")
-                made += checks(self.change, *of_tracer, self._zfs, block, special[1])
+                made += checks(
+                    self.change, *of_tracer, self._zfs, block, special[1], self._tracer.zil_commits
+                )
         except MeasurementUnknown as error:
             return InstrumentReport(problems=[error.message])
         return InstrumentReport(
@@ -174,15 +176,16 @@ def checks(
     zfs: ZfsVersion,
     block_bytes: int = 0,
     special_metadata: int = 0,
+    zil_commits: int = 0,
 ) -> list[Check | Missing]:
     """Check the tracer's counts, by (op, tier), and its log blocks against the change of the counters.
 
-    `block_bytes`: of each read. `special_metadata`: reads with metadata from special vdevs. Raises
-    MeasurementUnknown if a counter is missing.
+    `block_bytes`: of each read. `special_metadata`: reads with metadata from special vdevs. `zil_commits`: of
+    a phase with `metadata`, by the tracer. Raises MeasurementUnknown if a counter is missing.
     """
     with _counters_needed("the tracer's counts cannot be checked"):
         of_reads = _read_checks(change.arc, tiers, block_bytes, special_metadata)
-        return [*of_reads, *_write_checks(change, tiers, log_blocks, zfs)]
+        return [*of_reads, *_write_checks(change, tiers, log_blocks, zfs, zil_commits)]
 
 
 def untraced_checks(change: Counters) -> list[Check | Missing]:
@@ -296,14 +299,18 @@ def _l2arc_errors(arc: dict[str, int]) -> Iterator[Check]:
 
 
 def _write_checks(
-    change: Counters, tiers: dict[tuple[str, str], int], log_blocks: dict[str, int], zfs: ZfsVersion
+    change: Counters,
+    tiers: dict[tuple[str, str], int],
+    log_blocks: dict[str, int],
+    zfs: ZfsVersion,
+    zil_commits: int,
 ) -> Iterator[Check | Missing]:
     zil, source = change.zil, change.zil_source
     writes = {(op, tier): count for (op, tier), count in tiers.items() if op in ("write", "commit")}
-    if not writes:
+    if not writes and not zil_commits:
         return
     # Asynchronous writes, and the dram of sync=disabled: the ZIL has no part in them.
-    total = sum(count for (_, tier), count in writes.items() if tier != "dram")
+    total = zil_commits or sum(count for (_, tier), count in writes.items() if tier != "dram")
     slack = _tolerance(total, 0.005)
     # Several requests may share a log block, and one may write several: blocks are not requests. With a log
     # device no block may go to the pool; without one, none may go to a log device.

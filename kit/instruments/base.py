@@ -14,6 +14,7 @@ import polars as pl
 
 from kit.core.clock import Clock
 from kit.instruments.histograms import IntervalGrid
+from kit.store.parts.metadata import Metadata
 from kit.store.phase import Check, Event, Extreme, Missing, ProblemCode, Sum
 
 Json = dict[str, Any]
@@ -33,7 +34,7 @@ class MeasuredPhase:
     `client_ios`: fio's counts by client and op. `run_origin_ns`: the reference clock at the start of the
     run. `asynchronous`: its writes return before they are on stable storage. `calls_per_io`: WRITEs that the
     storage gets for an I/O, None where that is not known; each I/O may have `spare_bytes` more than
-    `block_bytes` of them, of a page cache that writes whole pages.
+    `block_bytes` of them, of a page cache that writes whole pages. `metadata`: of a tree.
     """
 
     block_bytes: Mapping[str, int]
@@ -46,6 +47,7 @@ class MeasuredPhase:
     asynchronous: bool = False
     calls_per_io: int | None = 1
     spare_bytes: int = 0
+    metadata: Metadata | None = None
 
     @property
     def ios(self) -> int:

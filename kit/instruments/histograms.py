@@ -12,7 +12,7 @@ from kit.core.bins import IntArray, bin_edges, bin_index
 from kit.core.clock import Clock
 from kit.hosts.clock_offset import Offset
 from kit.load.fio_latency_log import ClientLatencies, total_ns
-from kit.load.fio_windows import ClientWindows
+from kit.load.fio_windows import OPS, ClientWindows
 from kit.store.phase import ClientRow, Extreme, Sum
 from kit.store.tables import LATENCY_SCHEMA
 from kit.trace.output import Snapshot, Trace, differences
@@ -31,9 +31,8 @@ _CELLS = {
     "bin": pl.Int64(),
     "count": pl.Int64(),
 }
-_OPS = ("read", "write")
 # Op and tier of the I/Os of clients, by direction.
-CLIENT = tuple((op, "all") for op in _OPS)
+CLIENT = tuple((op, "all") for op in OPS)
 # Enough for the bins of all latencies: 63 bits have 1920.
 _BIN_BITS = 11
 
@@ -242,7 +241,7 @@ def _by_op(latencies: ClientLatencies, clock: Clock) -> dict[str, IntArray]:
     """The latencies (ns of experiment time) of each op that occurs."""
     by_op = {
         op: latencies.latency_ns[latencies.direction == direction] // clock.dilation
-        for direction, op in enumerate(_OPS)
+        for direction, op in enumerate(OPS)
     }
     return {op: chosen for op, chosen in by_op.items() if chosen.size}
 

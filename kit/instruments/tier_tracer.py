@@ -99,6 +99,11 @@ class TierTracer(Instrument):
         return self._trace.commit_blocks
 
     @property
+    def zil_commits(self) -> int:
+        """Calls of zil_commit by requests, of a phase with `metadata`."""
+        return self._trace.zil_commits
+
+    @property
     def printed_ns(self) -> Sequence[int]:  # type: ignore[override]
         return [snapshot.at_ns for snapshot in histograms.regular(self._trace)]
 

@@ -16,7 +16,7 @@ from kit.hosts.clock_offset import Clocks, Offset, read_clock_ns
 from kit.load.fio import FioFiles
 from kit.load.phase_load import Worker
 
-HELPER = Path(__file__).parents[1] / "remote" / "wait_for_start.py"
+HELPER = Path(__file__).parents[1] / "remote" / "load" / "wait_for_start.py"
 # For all clients to open their files and wait; and for the next client after the last one that is ready.
 _READY_DEADLINE_S = 180.0
 _LAST_READY_S = 30.0

@@ -138,7 +138,7 @@ def directory(work_dir: str, number: int, phase: str) -> str:
 
 
 def count_command(directory: str, window_ms: int, *, ordinary: bool) -> list[str]:
-    """argv of a fio whose counts are printed every `window_ms` (kit.remote.count_ios)."""
+    """argv of a fio whose counts are printed every `window_ms` (kit.remote.load.count_ios)."""
     argv = ["sh", "-c", _IN_DIRECTORY, "sh", directory]
     counter = ["python3", "-I", "count_ios.py", str(window_ms), "fio.json", "job.fio"]
     return [*(("env",) if ordinary else ()), *argv, *counter]

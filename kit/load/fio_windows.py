@@ -1,4 +1,4 @@
-"""I/Os of a client as counts: the lines of kit.remote.count_ios, each with what fio counted in some time."""
+"""I/Os of a client as counts: lines of kit.remote.load.count_ios, each with what fio counted in some time."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from kit.core.errors import MeasurementUnknown
 from kit.load.fio_bins import BINS, IntArray, index_of, index_of_midpoint, lower_edge
 from kit.load.fio_completion import Completion, completion
 from kit.load.fio_json import Json
+from kit.store.labels import ACTIONS
 
-OPS = ("read", "write")
+# fio's, and those of kit/remote/load/metadata_load.py.
+OPS = ("read", "write", *ACTIONS)
 _TIMES = ("from_ns", "asked_ns", "to_ns")
 
 
@@ -45,8 +47,9 @@ class ClientWindows:
         return int(self.count.sum())
 
     def by_op(self) -> dict[str, int]:
-        """I/Os of each op."""
-        return {op: int(self.count[self.direction == d].sum()) for d, op in enumerate(OPS)}
+        """I/Os of each op that there are, and of reads and writes."""
+        ios = {op: int(self.count[self.direction == d].sum()) for d, op in enumerate(OPS)}
+        return {op: count for op, count in ios.items() if count or op not in ACTIONS}
 
     @property
     def first_ns(self) -> int:

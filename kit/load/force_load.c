@@ -37,7 +37,7 @@
  *      "part": {...}, "force": {...}, "forces", "written": [records of each file], "end"}
  *
  * "write" is a group from its first write until it is safe, "part" its writes alone, "force" the call that
- * forces. Bins are fio's (kit.load.fio_bins), called by their middle, as kit.remote.count_ios has them; two are one
+ * forces. Bins are fio's (kit.load.fio_bins), called by their middle, as kit.remote.load.count_ios has them; two are one
  * of kit.core.bins. "min", "max", "sum", "forces" and "written" are since the start; "end" is true in the last line
  * of a run that was not cut off. Times in ns of CLOCK_MONOTONIC.
  *

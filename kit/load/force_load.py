@@ -1,6 +1,6 @@
 """Forced writes: the load of a phase with `force`, on each client or for each device, and tests of a device.
 
-The lines of the program force_load.c are those of kit.remote.count_ios with more in them, so that a phase
+The program force_load.c prints lines as kit.remote.load.count_ios, with more in them, so that a phase
 counts, stores and goes on as with fio. After the phase the same program reads the records back: nothing of
 that is in the phase's counts.
 """

@@ -1,4 +1,4 @@
-"""The program of forced writes, force_load.c: compiled here, and how it is called on a host."""
+"""The programs beside fio, and how they are called on a host: force_load.c, compiled here; trees of files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kit.config.tables.force_table import ForceTable
+from kit.config.tables.tree_table import MetadataJob
 from kit.hosts.base import Host
 from kit.hosts.held_device import HeldDevice
 
@@ -13,6 +14,9 @@ from kit.hosts.held_device import HeldDevice
 DIRECTORY = "force"
 PROGRAM = "force_load"
 SOURCE = Path(__file__).with_name("force_load.c")
+# That of the trees, in that of the working set; and their program.
+TREES = "metadata"
+TREE_PROGRAM = Path(__file__).parents[1] / "remote" / "load" / "metadata_load.py"
 # A copy that removes itself and its directory when it starts: /run, where the program is put, may be mounted
 # noexec. The second argument is a directory in which it waits for a common start (kit.load.common_start), or
 # empty.
@@ -81,3 +85,20 @@ def words_of(
         str(seed),
         device.word if device else "-",
     ]
+
+
+def tree_command(
+    job: MetadataJob, directory: str, place: str, number: int, seed: str, times_ns: tuple[int, int]
+) -> list[str]:
+    """argv of the program of files and directories, which lies in `directory`.
+
+    `number`: of the client; `times_ns`: a window, and the most.
+    """
+    tree = job.tree
+    words = tree.files, tree.depth, tree.width, tree.size, tree.most_bytes, int(tree.fsync)
+    suffix = "r" * job.renames or "-"
+    root = f"{place}/{TREES}/{number}"
+    return [
+        "python3", "-I", f"{directory}/{TREE_PROGRAM.name}", job.action, root, *map(str, words), suffix, seed,
+        *map(str, times_ns),
+    ]  # fmt: skip

@@ -1,7 +1,7 @@
 """fio of a phase: each worker (a client, a device) has its own, and several start together.
 
 A load records every I/O (fio's logs, fetched at the end), or counts, which arrive an interval at a time while
-it runs (kit.remote.count_ios). Why fio's client/server mode is not used:
+it runs (kit.remote.load.count_ios). Why fio's client/server mode is not used:
 docs/decisions/0036-a-fio-for-each-worker.md.
 """
 
@@ -23,7 +23,7 @@ from kit.load.fio_windows import read_counts, with_totals
 from kit.load.phase_load import ClientResult, LoadSpec, Worker, job_numbers, output_of, raw_prefix, read_logs
 from kit.store.run_directory import RunDir
 
-_COUNTER = Path(__file__).parents[1] / "remote" / "count_ios.py"
+_COUNTER = Path(__file__).parents[1] / "remote" / "load" / "count_ios.py"
 _STOP_DEADLINE_S = 60.0
 
 

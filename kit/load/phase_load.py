@@ -18,6 +18,7 @@ from kit.load.fio_json import Json
 from kit.load.fio_latency_log import ClientLatencies, parse_latency_log
 from kit.load.fio_windows import ClientWindows
 from kit.store.parts.forces import Forces
+from kit.store.parts.metadata import Metadata
 from kit.store.run_directory import RunDir
 
 
@@ -96,13 +97,14 @@ class LoadSpec:
 class ClientResult:
     """One worker's I/Os: fio's counts by op, and all I/Os or their counts, on the clock of its host.
 
-    `forces`: of forced writes.
+    `forces`: of forced writes; `metadata`: of a tree.
     """
 
     worker: Worker
     ios: dict[str, int]
     latencies: ClientLatencies | ClientWindows
     forces: Forces | None = None
+    metadata: Metadata | None = None
 
 
 def job_numbers(job: FioJob) -> range:

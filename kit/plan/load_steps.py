@@ -8,6 +8,7 @@ from itertools import groupby
 from kit.config.device_model import DeviceModel
 from kit.config.tables.force_table import ForceJob
 from kit.config.tables.phase_table import ARRAY, Phase
+from kit.config.tables.tree_table import MetadataJob
 from kit.config.testbed import client_key
 from kit.emulation.served import counters_command
 from kit.hosts.base import Command
@@ -76,12 +77,17 @@ def phases(plan: Plan, names: Names, *, on_devices: bool) -> Iterator[Step]:
     tracer = nfsd_tracer.TracerFiles(names.work_dir)
     measured = measured_phases(plan.workload, plan.testbed)
     of_place = (phase for phase in measured if phase.on_devices == on_devices)
-    groups = [list(group) for _, group in groupby(of_place, lambda phase: (bool(phase.split_of), phase.keys))]
+    groups = [list(group) for _, group in groupby(of_place, _probes)]
     for group in groups:
         if plan.is_traced and any(each.over_nfs for each in group):
             yield _start_tracer(plan, tracer, group, "all phases" if len(groups) == 1 else "")
         for number, phase in enumerate(group, 1):
             yield from _phase(plan, names, phase, tracer, number)
+
+
+def _probes(phase: Phase) -> tuple[bool, int | None, bool]:
+    """What a tracer has to be started with for it."""
+    return bool(phase.split_of), phase.keys, bool(phase.metadata)
 
 
 def _phase(
@@ -118,13 +124,18 @@ def removal(plan: Plan, names: Names, role: str) -> tuple[Command, ...]:
     return (remove, *(zil.begin_zil_commands(names.pool, names.path) if role == "log" else ()))
 
 
-def cache_commands(plan: Plan, names: Names) -> tuple[Command, Command]:
+def cache_commands(plan: Plan, names: Names) -> tuple[tuple[Command, ...], tuple[Command, ...]]:
     """Cache devices leave the pool before it is exported, and come back, empty, after its import."""
     spec = pool_spec(plan, names)
-    return (
-        pool.remove_command(names.pool, pool.removal_names(spec, "cache")),
-        pool.add_cache_command(names.pool, spec.cache),
-    )
+    if not spec.cache:
+        return (), ()
+    remove = pool.remove_command(names.pool, pool.removal_names(spec, "cache"))
+    return (remove,), (pool.add_cache_command(names.pool, spec.cache),)
+
+
+def begun_log(plan: Plan, names: Names) -> tuple[Command, ...]:
+    """A new log after an import: else the first operation that changes a tree waits for a txg."""
+    return (*zil.begin_zil_commands(names.pool, names.path),) if plan.workload.tree else ()
 
 
 def _cold_steps(plan: Plan, names: Names, step: str) -> Iterator[Step]:
@@ -145,7 +156,8 @@ def _cold_steps(plan: Plan, names: Names, step: str) -> Iterator[Step]:
         Command(tuple(pool.import_argv("GUID", left)), "GUID: of the pool"),
         Command(("zfs", "mount", "-l", names.dataset)),
     )
-    yield Step(step, "server", (remove, *take_out, *middle, *put_back, add))
+    begin = begun_log(plan, names)
+    yield Step(step, "server", (*remove, *take_out, *middle, *begin, *put_back, *add))
     for each in mounted:
         yield Step(step, each.host, each.commands)
 
@@ -161,6 +173,7 @@ def _start_tracer(plan: Plan, tracer: nfsd_tracer.TracerFiles, phases: Sequence[
     intervals = [phase.interval for phase in phases if phase.over_nfs]
     argv = nfsd_tracer.command(tracer, plan.testbed.clock, intervals, _NEWEST_TRACING)
     files = "kit/trace/nfsd.bt" + (" with split.bt" if phases[0].split_of else "")
+    files += " with metadata.bt" if phases[0].metadata else ""
     files += f", a sample of one in {phases[0].keys} blocks" if phases[0].keys else ""
     command = Command(tuple(argv), f"{files}, for {names or ', '.join(phase.name for phase in phases)}")
     return Step("start the tracer", "server", (command,), host_undos.UndoTracer(directory=tracer.directory))
@@ -238,7 +251,7 @@ def _fio(plan: Plan, names: Names, phase: Phase, step: str, job: str) -> Iterato
         argv, note = fio.command(files), job
         if phase.log == "histograms":
             argv = fio.count_command(files.directory, window_ms, ordinary=phase.over_nfs)
-            note = f"kit/remote/count_ios.py; {job}"
+            note = f"kit/remote/load/count_ios.py; {job}"
         key = client_key(number) if phase.over_nfs else "server"
         yield Step(step, key, (Command(_by_fios_user(plan, argv, by_client=phase.over_nfs), note),))
 
@@ -265,10 +278,25 @@ def _forced(plan: Plan, names: Names, phase: Phase, step: str, place: str) -> It
         yield Step(step, client_key(0) if phase.over_nfs else "server", (Command(words, note),))
 
 
+def _metadata(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
+    job = plan.jobs[phase.load]
+    assert isinstance(job, MetadataJob)
+    to_host_ns = plan.testbed.clock.to_host_ns
+    window_ns = fio.window_ms(to_host_ns(phase.interval), to_host_ns(phase.duration)) * 10**6
+    for number, _ in enumerate(names.client_names):
+        times_ns = window_ns, to_host_ns(phase.duration)
+        directory = fio.directory(names.work_dir, number, phase.name)
+        argv = force_program.tree_command(job, directory, names.mount_point, number, "SEED", times_ns)
+        command = Command(tuple(ordinary(argv)), "kit/remote/load/metadata_load.py")
+        yield Step(step, client_key(number), (command,))
+
+
 def _load(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
     place = ", ".join(names.device_paths[each] for each in phase.devices) or place_of(plan, names, phase)
     place = spec_of(names, phase).node if phase.array else place
     if phase.force:
         yield from _forced(plan, names, phase, step, place)
+    elif phase.metadata:
+        yield from _metadata(plan, names, phase, step)
     else:
         yield from _fio(plan, names, phase, step, f"{phase.job} in {place}")

@@ -200,13 +200,14 @@ def exports(plan: Plan, names: Names) -> Iterator[Step]:
 def fill(plan: Plan, names: Names) -> Step:
     """Fill the working set on the server, and snapshot it."""
     working_set = plan.workload.file_set
-    with_files = any(phase.force and not phase.on_devices for phase in plan.workload.phase)
-    directory = Command(("mkdir", "--mode=1777", "--", f"{names.path}/{force_program.DIRECTORY}"))
+    made = [force_program.DIRECTORY for each in plan.workload.phase if each.force and not each.on_devices]
+    made += [force_program.TREES] if plan.workload.tree else []
+    directories = [f"{names.path}/{name}" for name in dict.fromkeys(made)]
     commands = (
         fio.fill_command(names.path, working_set.file, working_set.size, working_set.fill_block),
         # root is squashed on the clients, and stays so.
         Command(("chmod", "0666", f"{names.path}/{working_set.file}")),
-        *([directory] if with_files else []),
+        *(Command(("mkdir", "--mode=1777", "--", each)) for each in directories),
         Command(("zpool", "sync")),
         datasets.snapshot_command(f"{names.dataset}@filled", names.run_id),
     )

@@ -11,14 +11,15 @@ from kit.config.tables.phase_table import Phase
 def has_curve(phase: Phase, scheduled: Iterable[Scheduled]) -> bool:
     """Whether it is measured how the caches get warm: from the begin, or after an import."""
     imports = any(each.what == "export-import" for each in scheduled)
-    return phase.cold or (imports and "l2arc" in phase.tiers)
+    return (phase.cold and not phase.metadata) or (imports and "l2arc" in phase.tiers)
 
 
 def problems(
     phase: Phase, operations: Collection[str], present: Collection[str], testbed: str
 ) -> Iterator[str]:
     """`operations`: of its load; `present`: roles of devices in the pool by then."""
-    if not phase.cold:
+    # Of a tree it matters that the ARC is empty.
+    if not phase.cold or phase.metadata:
         return
     if "cache" not in present:
         yield (

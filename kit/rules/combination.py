@@ -8,6 +8,7 @@ from pathlib import Path
 from kit.config.fio_job import FioJob
 from kit.config.tables.phase_table import Phase
 from kit.config.tables.precondition_table import BESIDE_DATA
+from kit.config.tables.tree_table import Tree
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, placed_refusal, read_text
 from kit.config.toml_lines import KeyLines, KeyPath
@@ -152,11 +153,23 @@ def _layout_problems(workload: Workload, testbed: Testbed) -> Problems:
             )
     yield from _unequal(workload, testbed)
     room = data_room(workload, testbed)
+    if workload.tree:
+        yield from _tree_problems(workload.tree, len(testbed.client), room)
     if workload.file_set.size * 2 > room:
         yield (
             ("working_set", "size"),
             f"{format_size_bytes(workload.file_set.size)} does not fit twice into the data devices "
             f"({format_size_bytes(room)}): make it smaller, or the data devices larger",
+        )
+
+
+def _tree_problems(tree: Tree, clients: int, room: int) -> Problems:
+    made = clients * tree.total_bytes
+    if made * 2 > room:
+        yield (
+            ("tree", "files"),
+            f"files of {format_iec(made)} in all do not fit twice into the data devices "
+            f"({format_size_bytes(room)}): make them fewer or smaller",
         )
 
 

@@ -78,9 +78,10 @@ def check_mount(workload: Workload, jobs: Mapping[str, FioJob], client: str, opt
 
 def _workload_problems(workload: Workload, testbed: Testbed) -> Iterator[tuple[KeyPath, str]]:
     for number, phase in enumerate(workload.phase):
-        if phase.keys and (testbed.is_appliance or testbed.server.trace == "none"):
+        if (phase.keys or phase.metadata) and (testbed.is_appliance or testbed.server.trace == "none"):
             why = "has no login for the tracer" if testbed.is_appliance else 'has trace = "none"'
-            yield ("phase", number, "keys"), f"the tracer samples blocks, and the testbed {why}: remove keys"
+            key, what = ("keys", "samples blocks") if phase.keys else ("metadata", "counts all operations")
+            yield ("phase", number, key), f"the tracer {what}, and the testbed {why}: remove {key}"
     yield from properties.problems("dataset", workload.dataset.properties)
     yield from properties.problems("pool", workload.pool.properties)
     yield from _age_problems(workload, testbed)

@@ -13,6 +13,7 @@ import polars as pl
 from kit.config.fio_job import FioJob
 from kit.config.tables.force_table import ForceJob
 from kit.config.tables.phase_table import ARRAY, Phase
+from kit.config.tables.tree_table import MetadataJob
 from kit.core.errors import KitError, MeasurementUnknown
 from kit.core.progress import Progress
 from kit.core.seed import seed_for
@@ -28,12 +29,14 @@ from kit.instruments.machine.host_health import HostHealth
 from kit.instruments.machine.resource_use import ResourceUse
 from kit.instruments.machine.stop_rules import StopRules, limits
 from kit.instruments.mount_stats import MountStatistics
+from kit.instruments.nfs_operations import NfsCounts, NfsOperations
 from kit.instruments.read_history import ReadHistory
 from kit.instruments.server_activity import ServerActivity
 from kit.instruments.special_vdevs import SpecialVdevs
 from kit.instruments.tier_tracer import TierTracer
 from kit.load.force_load import ForceLoad
 from kit.load.launch import PhaseLoad
+from kit.load.metadata_load import MetadataLoad
 from kit.load.phase_load import LoadSpec, Worker
 from kit.recovery import host_undos, undo
 from kit.recovery.journal import Journal
@@ -80,7 +83,9 @@ def is_split(bench: Bench, phase: Phase) -> bool:
 
 def probes_of(bench: Bench, phase: Phase) -> dict[str, int]:
     """What `traced` has to be told so that its tracer has the probes of this phase, which others need not."""
-    return {"split": is_split(bench, phase), "one_in": phase.keys or 0}
+    return {
+        "split": is_split(bench, phase), "one_in": phase.keys or 0, "metadata": phase.metadata is not None,
+    }  # fmt: skip
 
 
 @contextmanager
@@ -93,19 +98,22 @@ def traced(
     writes: bool,
     split: bool = False,
     one_in: int = 0,
+    metadata: bool = False,
 ) -> Iterator[nfsd_tracer.Tracer | None]:
     """One tracer for phases with these intervals, ended afterwards; None where the server cannot be traced.
 
     `writes`: whether any of them writes; else the probes that tell tiers of writes are left out. `split`:
-    with the probes of phases with split_of. `one_in`: with a sample of blocks. Problems of its end go into
-    `record`. Raises HostError if it cannot be started.
+    with the probes of phases with split_of. `one_in`: with a sample of blocks. `metadata`: with all
+    operations of NFS. Problems of its end go into `record`. Raises HostError if it cannot be started.
     """
     if bench.storage is None or bench.storage.tracing.kind != "full" or not intervals_ns:
         yield None
         return
     server, place = bench.storage.server, nfsd_tracer.TracerFiles(bench.work_dir)
     special = bool(bench.storage.special_devices)
-    program = support.program(bench.storage.zfs, writes=writes, split=split, special=special, one_in=one_in)
+    program = support.program(
+        bench.storage.zfs, writes=writes, split=split, special=special, one_in=one_in, metadata=metadata
+    )
     tracing = replace(bench.storage.tracing, program=program)
     with journal.step("start the tracer"):
         # Its connection's end ends it, but not on this machine, nor that of a shell that went on without.
@@ -205,6 +213,9 @@ def _of_pool(
     )
     counters = ArcZilCounters(*of_pool, tiers, excused=excused)
     made: list[Instrument] = [activity, counters, tiers]
+    if phase.metadata:
+        outer = NfsCounts(storage.server)
+        made = [activity, counters, outer, tiers, NfsOperations(storage.server, tiers, outer)]
     if storage.special_devices:
         made.append(SpecialVdevs(storage.server, name, storage.special_devices, tiers))
     return made
@@ -320,8 +331,8 @@ def load_on(
         part=part,
         logged=logged,
     )
-    kind = ForceLoad if isinstance(job, ForceJob) else PhaseLoad
-    return kind(workers, spec, bench.clocks)
+    kinds: dict[type[FioJob], type[PhaseLoad]] = {ForceJob: ForceLoad, MetadataJob: MetadataLoad}
+    return kinds.get(type(job), PhaseLoad)(workers, spec, bench.clocks)
 
 
 @contextmanager

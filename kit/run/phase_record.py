@@ -22,6 +22,7 @@ from kit.load.launch import PhaseLoad
 from kit.load.phase_load import ClientResult
 from kit.setup.bench import Bench
 from kit.store.parts.forces import Forces
+from kit.store.parts.metadata import Metadata
 from kit.store.phase import (
     Check,
     ClientRow,
@@ -102,6 +103,8 @@ def collect(bench: Bench, load: PhaseLoad, offsets: ClockOffsets, record: PhaseR
     collected = []
     if forced := [result.forces for result in results if result.forces]:
         record.entry["forces"] = Forces.together(forced)
+    if trees := [result.metadata for result in results if result.metadata]:
+        record.entry["metadata"] = Metadata.together(trees)
     for result in results:
         host = result.worker.host.name
         try:
@@ -143,6 +146,7 @@ def analyse(
         asynchronous=job.is_async_write,
         calls_per_io=job.writes_per_io,
         spare_bytes=job.spare_bytes,
+        metadata=record.entry.get("metadata"),
     )
     for instrument in ended:
         record.add_report(instrument, instrument.report(measured))

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from kit.config.tables.tree_table import MAKERS
 from kit.core.errors import ConfigError
 from kit.core.seed import RUN_ID, SEED_BITS
 from kit.core.text import safe_text
@@ -104,6 +105,11 @@ def _kept(plan: Plan, wanted: Sequence[str], done: Collection[str]) -> int:
     kept = next((n for n, name in enumerate(wanted) if name not in done), len(wanted))
     phases = {phase.name: phase for phase in plan.workload.phase}
     left = [phases[name] for name in wanted[kept:]]
+    of_tree = [phase.metadata for phase in left if phase.metadata]
+    if of_tree and of_tree[0] not in MAKERS:
+        # The tree is lost with the pool.
+        kept = max(n for n, name in enumerate(wanted[:kept]) if phases[name].metadata in MAKERS)
+        left = [phases[name] for name in wanted[kept:]]
     if plan.workload.warmup or not any("l2arc" in phase.tiers and not phase.cold for phase in left):
         return kept
     return next((n for n, name in enumerate(wanted[:kept]) if phases[name].cold), kept)

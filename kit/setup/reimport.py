@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kit.nfs import export as nfs_export
 from kit.nfs import mount as nfs_mount
-from kit.plan.load_steps import cache_commands, mounts
+from kit.plan.load_steps import begun_log, cache_commands, mounts
 from kit.plan.names import pool_spec
 from kit.setup.bench import Bench, Storage
 from kit.setup.context import Context
@@ -41,10 +41,12 @@ def empty_caches(run: Context, bench: Bench) -> None:
     spec, mounted = pool_spec(run.plan, run.names), [*mounts(run.plan, run.names)]
     for step in mounted:
         nfs_mount.unmount(run.site.hosts[step.host], run.names.mount_point)
-    remove.run(storage.server)
+    for command in remove:
+        command.run(storage.server)
     take_out(bench, storage)
     put_back(bench, storage, [path for path in spec.devices if path not in spec.cache])
-    add.run(storage.server)
+    for command in (*begun_log(run.plan, run.names), *add):
+        command.run(storage.server)
     for step in mounted:
         nfs_mount.mount(run.site.hosts[step.host], step.commands)
 

@@ -52,11 +52,12 @@ def check(run: Context, server: Host) -> tuple[ZfsVersion, TracingSupport]:
         tracing = find_tracing(server, zfs, run.plan.testbed.server.trace)
         if any(phase.split_of for phase in run.plan.workload.phase):
             tracing = replace(tracing, no_split=why_no_split(server, zfs, tracing))
-        sampled = next((phase.name for phase in run.plan.workload.phase if phase.keys), None)
-        if sampled and (why := tracing.why_no_keys(server)):
+        needs = next((phase for phase in run.plan.workload.phase if phase.keys or phase.metadata), None)
+        if needs and (why := tracing.why_no_types(server)):
+            what, key = ("sample blocks", "keys") if needs.keys else ("trace all operations", "metadata")
             raise HostError(
-                f"{server.name} cannot sample blocks for the phase {sampled} (keys): {why}",
-                "`hsp host check` shows what the tracer needs; remove keys from the workload to run without",
+                f"{server.name} cannot {what} for the phase {needs.name} ({key}): {why}",
+                f"`hsp host check` shows what the tracer needs; without {key} the workload runs without",
             )
     else:
         tracing = TracingSupport("none", program(zfs), reason="no phase goes over NFS", asked_for=True)
@@ -117,11 +118,7 @@ def set_up(
         device_paths = _partition_devices(run, server)
         built = _build_pool(run, server, claims)
         _check_mountpoint(server, names)
-    for step in steps.age_pool(plan, names):
-        with run.progress.step("filling and fragmenting the pool"), run.step(step):
-            asked, output = plan.workload.pool.age, run.run_dir.raw / "age-pool.jsonl"
-            assert asked, "a workload without it has no such step"
-            age_pool.age_pool(server, step.commands, asked, output, run.progress)
+    _age_pool(run, server)
     if plan.workload.over_nfs:
         with run.progress.step("exporting it over NFS"):
             _share(run, server)
@@ -160,6 +157,14 @@ def set_up(
         ),
     )
     return bench, jobs
+
+
+def _age_pool(run: Context, server: Host) -> None:
+    for step in steps.age_pool(run.plan, run.names):
+        with run.progress.step("filling and fragmenting the pool"), run.step(step):
+            asked, output = run.plan.workload.pool.age, run.run_dir.raw / "age-pool.jsonl"
+            assert asked, "a workload without it has no such step"
+            age_pool.age_pool(server, step.commands, asked, output, run.progress)
 
 
 def _needs_history(plan: Plan, tracing: TracingSupport) -> bool:

@@ -18,7 +18,18 @@ LAYER_NAMES = {CLIENT: "clients", SERVER: "NFS server", "vdev": "vdevs", DEVICE:
 LAYERS = tuple(LAYER_NAMES)
 # Of who issued the I/Os: fio.
 ISSUERS = (CLIENT, DEVICE)
-OPS = ("read", "write", "commit", "fsync")
+# Procedures of NFSv3 (RFC 1813) and operations of NFSv4 (RFC 8881) that move no data of files, in small
+# letters. Those of NFSv4 that a client of Linux hardly sends are "other".
+NFS_METADATA = (
+    "null", "getattr", "setattr", "lookup", "access", "readlink", "create", "mkdir", "symlink", "mknod",
+    "remove", "rmdir", "rename", "link", "readdir", "readdirplus", "fsstat", "fsinfo", "pathconf",
+    "open", "close", "open_confirm", "putfh", "putrootfh", "getfh", "savefh", "restorefh", "lookupp",
+    "delegreturn", "renew", "sequence", "other",
+)  # fmt: skip
+# What a load does to a tree of files (kit/remote/load/metadata_load.py); at clients these are ops, too.
+ACTIONS = ("create", "untar", "stat", "list", "ls", "rename", "remove", "rm")
+METADATA = frozenset((*NFS_METADATA, *ACTIONS))
+OPS = tuple(dict.fromkeys(("read", "write", "commit", "fsync", *NFS_METADATA, *ACTIONS)))
 # They make safe what was written before, and move no data: COMMITs of NFS, and those of programs.
 SYNCS = ("commit", "fsync")
 # `indirect` is a request that had to read an indirect block or a dnode from a disk or an L2ARC device first.

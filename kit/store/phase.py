@@ -15,6 +15,7 @@ from kit.store.checks.ids import UNKNOWN_ID
 from kit.store.labels import Layer, Op, Tier
 from kit.store.parts.forces import Forces
 from kit.store.parts.machine import DriveReport, Machine
+from kit.store.parts.metadata import Metadata
 from kit.store.parts.resource_use import ArcUse, CacheSample, CpuUse, DeviceUse, SpecialUse
 from kit.store.parts.schedule import Schedule
 from kit.store.parts.split import PhaseSplit
@@ -301,6 +302,7 @@ class Phase(Stored):
     array: ArrayOf | None = None
     in_order_ns: Many[Annotated[Count, Field(ge=1)]] = ()
     forces: Forces | None = None
+    metadata: Metadata | None = None
     schedule: Schedule | None = None
     split: PhaseSplit | None = None
 

@@ -15,12 +15,12 @@ from kit.store.parts.bands import PhaseBands
 from kit.store.parts.client_figures import ClientFigures
 from kit.store.parts.faults import FaultChecks, FaultRow
 from kit.store.parts.judged import JudgedExpectation
+from kit.store.parts.metadata import MetadataRow
 from kit.store.parts.observed import ObservedRow
-from kit.store.parts.observer_effect import ObserverRow
 from kit.store.parts.power_loss import PowerLossResult
 from kit.store.parts.resource_use import ArcUse, CacheLife, SpecialRow
 from kit.store.parts.soak import ImpactRow, SoakPhase
-from kit.store.parts.split import SplitPhase
+from kit.store.parts.split import ObserverRow, SplitPhase
 from kit.store.phase import Check, Missing, Shares
 from kit.store.run_directory import RunDir
 from kit.store.stored import Count, Json, Many, Stored, read_versioned
@@ -304,6 +304,7 @@ class Summary(Stored):
     split: Many[SplitPhase] = ()
     observed: Many[ObservedRow] = ()
     special: Many[SpecialRow] = ()
+    metadata: Many[MetadataRow] = ()
     caches: Many[CacheLife] = ()
 
     @property

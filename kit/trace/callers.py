@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 # By number, RFC 1813.
-_PROCEDURES = (
+PROCEDURES = (
     "NULL", "GETATTR", "SETATTR", "LOOKUP", "ACCESS", "READLINK", "READ", "WRITE", "CREATE", "MKDIR",
     "SYMLINK", "MKNOD", "REMOVE", "RMDIR", "RENAME", "LINK", "READDIR", "READDIRPLUS", "FSSTAT", "FSINFO",
     "PATHCONF", "COMMIT",
@@ -36,7 +36,7 @@ def client(high: int, low: int) -> str:
 def operation(name: str, key: str) -> str:
     """Such as `NFSv3 LOOKUP`; `name`: the map, as operations.bt has it. Raises ValueError, IndexError."""
     if name == "@calls":
-        return f"NFSv3 {_PROCEDURES[int(key)]}"
+        return f"NFSv3 {PROCEDURES[int(key)]}"
     found = _OPERATION.fullmatch(key)
     if not found:
         raise ValueError("no operation of NFSv4")

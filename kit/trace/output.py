@@ -16,10 +16,12 @@ from typing import Any
 
 from kit.core.bins import BINS_PER_OCTAVE, bounds_ns
 from kit.core.text import commas
+from kit.store.labels import NFS_METADATA
 from kit.store.parts.split import Part
 from kit.trace import callers, keys, split
 from kit.trace import local as local_calls
 from kit.trace.local import LocalCounts
+from kit.trace.operations import operation
 from kit.trace.support import MAP_KEYS
 
 _LINE = re.compile(r"hsp-trace (?:phase (\d+) (\d+)|(at|end) (\d+)|ended (\d+))\n")
@@ -30,7 +32,7 @@ _OPS = {0: "read", _WRITE: "write", _COMMIT: "commit"}
 # The bin below 2^62 ns: edges of longer times do not fit signed 64-bit numbers.
 _LAST_BIN = 58 * BINS_PER_OCTAVE - 1
 # Keys of @counts that are not bins. Older programs counted ends, too.
-_STARTED, _DONE, _SUM, _LOG_BLOCKS = 4000, 4001, 4002, 4003
+_STARTED, _DONE, _SUM, _LOG_BLOCKS, _ZIL_COMMITS = 4000, 4001, 4002, 4003, 4022
 _LONGEST_NS = (1 << 62) - 1
 # Of a map of bpftrace, which are 64 bits wide; sums of ns fit, too.
 _MOST = (1 << 63) - 1
@@ -86,6 +88,7 @@ class Trace:
     sums: dict[Class, int] = field(default_factory=dict)
     log_blocks: dict[int, int] = field(default_factory=dict)
     commit_blocks: int = 0
+    zil_commits: int = 0
     parts: dict[Class, dict[Part, int]] = field(default_factory=dict)
     unjoined: dict[Class, int] = field(default_factory=dict)
     started: dict[str, int] = field(default_factory=dict)
@@ -144,7 +147,7 @@ def _read_message(trace: Trace, kind: str, data: Any) -> None:
         elif match := _FED.fullmatch(data):
             trace.feeds_ns = tuple(sorted((*trace.feeds_ns, _time_ns(match[1]))))
         else:
-            trace.keys.read(data, partial(class_of, trace))
+            trace.keys.read(data, partial(_class_of_blocks, trace))
     elif kind in ("map", "stats"):
         for name, content in data.items():
             _read_map(trace, name, content)
@@ -186,7 +189,9 @@ def _read_map(trace: Trace, name: str, content: dict[str, Any]) -> None:
             trace.keys.printed, trace.keys.left_out = (
                 _whole(sum(_whole(value) for _, key, value in own if key == which)) for which in requests
             )
-            _read_counts(trace, [each for each in own if each[1] not in requests])
+            trace.zil_commits = sum(_whole(value) for _, key, value in own if key == _ZIL_COMMITS)
+            others = (*requests, _ZIL_COMMITS)
+            _read_counts(trace, [each for each in own if each[1] not in others])
         else:
             _read_extremes(trace, own)
     elif trace.observed:
@@ -302,13 +307,25 @@ def _phase_of(seen: int) -> int:
 
 def class_of(trace: Trace, seen: int) -> Class:
     """Raises ValueError, KeyError for bits that the program does not set."""
-    if seen < 0 or seen >> 63 or (not trace.observed and seen & _PLACE):
+    if seen < 0 or seen >> 63:
         raise ValueError("invalid class")
     bits = seen & ((1 << _PHASE_SHIFT) - 1)
     op = bits & (_WRITE | _COMMIT)
+    if seen & _PLACE and not trace.observed:
+        if op or seen >> _HIGH_SHIFT:
+            raise ValueError("invalid class")
+        return operation(seen >> _LOW_SHIFT & _LOW_MASK), bits, seen >> _VDEV_SHIFT & _VDEV_MASK
     place = seen >> _LOW_SHIFT & _LOW_MASK | seen >> _HIGH_SHIFT << 10
     name = "fsync" if trace.local and op == _COMMIT else _OPS[op]
     return name, bits - op | place << _LOW_SHIFT, seen >> _VDEV_SHIFT & _VDEV_MASK
+
+
+def _class_of_blocks(trace: Trace, seen: int) -> Class:
+    """Of a request for blocks. Raises ValueError, KeyError."""
+    key = class_of(trace, seen)
+    if key[0] in NFS_METADATA:
+        raise ValueError("no request for blocks")
+    return key
 
 
 def classes_of_keys(trace: Trace) -> dict[int, Class]:

@@ -24,7 +24,7 @@ _NEW_VARIABLES = (0, 20)
 _RAW_TRACEPOINTS = (0, 23)
 # The oldest version that split.bt was tried with.
 MIN_SPLIT_BPFTRACE = (0, 23)
-_KINDS = "INCLUDE|SPLIT|OBSERVE|NFSD|LOCAL|RUN|FILES|OPENED|SPECIAL|KEYS"
+_KINDS = "INCLUDE|METADATA|SPLIT|OBSERVE|NFSD|LOCAL|RUN|FILES|OPENED|SPECIAL|KEYS"
 _INCLUDE = re.compile(rf"^ *({_KINDS}) (\S+)\n", re.MULTILINE)
 _KPROBE = re.compile(r"^k(?:ret)?probe:(\w+),?$", re.MULTILINE)
 _FENTRY = re.compile(r"^f(?:entry|exit):(\w+):(\w+)$", re.MULTILINE)
@@ -67,6 +67,7 @@ def program(
     files: bool = False,
     special: bool = False,
     one_in: int = 0,
+    metadata: bool = False,
 ) -> Program:
     """The program for this OpenZFS. `writes`: whether the load writes; only then tiers of writes matter.
 
@@ -75,19 +76,21 @@ def program(
     any process are counted, by file system and process (local_begin.bt), in the place of nfsd's requests.
     `files`: and each by its file (file_of_request.bt). `special`: reads of disks have the vdev, too
     (vdev_of_block.bt). `one_in`: with a sample of one in so many blocks (key_of_request.bt); 0: without.
+    `metadata`: with all other operations of NFS (metadata.bt).
     Requests of both operations are counted always. A write that waits for a read has the tier of the read.
     """
     inflight = "inflight.bt" if zfs.has_arc_iohit else "inflight-2.1.bt"
     names = ["nfsd.bt", inflight]
     names += ["direct.bt"] if zfs.has_direct_io else []
-    names += ["writes.bt"] if writes or split else []
+    names += ["writes.bt"] if writes or split or metadata else []
     names += ["split.bt", "split_writes.bt"] if split else []
     names += ["operations.bt"] if observe else []
+    names += ["metadata.bt"] if metadata else []
     kinds = {"INCLUDE", "LOCAL" if local else "NFSD"}
     run = not (observe or local)
     more = {
         "SPLIT": split, "OBSERVE": observe, "RUN": run, "FILES": files, "OPENED": files and local,
-        "SPECIAL": special, "KEYS": one_in > 0,
+        "SPECIAL": special, "KEYS": one_in > 0, "METADATA": metadata,
     }  # fmt: skip
     kinds |= {kind for kind, asked in more.items() if asked}
     text = "".join(_text(name, kinds) for name in names)
@@ -153,8 +156,8 @@ class TracingSupport:
             return self.program.text
         return _TRACEPOINT_HEAD.sub("rawtracepoint:", self.program.text)
 
-    def why_no_keys(self, server: Host) -> str:
-        """Why this server cannot sample blocks; "" if it can. Raises only HostLost."""
+    def why_no_types(self, server: Host) -> str:
+        """Why programs with structures of the kernel do not run there, "" if they do. Raises HostLost."""
         return self.reason or self.why_no_places or why_no_types(server)
 
     def _before(self, version: tuple[int, int]) -> bool:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kit.store.labels import NFS_METADATA
+
 ZIL_COMMIT = 64
 LOG_WRITE = 128
 DMU_SYNC = 256
@@ -40,6 +42,8 @@ def tier_of(op: str, seen: int, vdev: int, vdevs: Vdevs) -> str:
     """
     if seen & _DIRECT:
         return "direct"
+    if op in NFS_METADATA and not seen & (ZIL_COMMIT | DMU_SYNC):
+        return _metadata_tier(seen, vdev, vdevs)
     return _read_tier(seen, vdev, vdevs) if op == "read" else _write_tier(seen, vdev, vdevs)
 
 
@@ -62,6 +66,12 @@ def _read_tier(seen: int, vdev: int, vdevs: Vdevs) -> str:
     if data == "disk":
         return "disk"
     return "special" if "special" in (data, metadata) else _source(seen)
+
+
+def _metadata_tier(seen: int, vdev: int, vdevs: Vdevs) -> str:
+    """Of an operation that is about dnodes and directories: where they were."""
+    places = places_of_read(seen, vdev, vdevs)
+    return next((place for place in ("disk", "l2arc", "special") if place in places), _source(seen & _SHARED))
 
 
 def _write_tier(seen: int, vdev: int, vdevs: Vdevs) -> str:

@@ -16,7 +16,7 @@ import polars as pl
 
 from kit.core.text import commas, some
 from kit.core.units import format_factor, format_latency, format_latency_range, format_time_s
-from kit.store.labels import EITHER_LOG, op_name, tier_name
+from kit.store.labels import EITHER_LOG, METADATA, op_name, tier_name
 from kit.store.latency import Latency
 from kit.store.manifest import Device, Manifest
 from kit.store.phase import Phase
@@ -370,7 +370,8 @@ def _modes(run: _Run, overlaps: Sequence[tuple[str, PhaseFinding]]) -> list[Phas
     for row in run.rows:
         place = (row.phase, row.layer, row.op)
         cells = run.cells(place, row.tier)
-        if row.tier in ("all", *PLACELESS) or cells.is_empty():
+        # A GETATTR of a file is other work than that of a directory.
+        if row.tier in ("all", *PLACELESS) or row.op in METADATA or cells.is_empty():
             continue
         # Sums of 64-bit integers would wrap around.
         sums = cells.group_by("lo_ns", "hi_ns").agg(pl.col("count").cast(pl.Float64).sum()).sort("lo_ns")

@@ -16,6 +16,7 @@ from kit.core.errors import ConfigError
 from kit.store.checks.known_failures import Known
 from kit.store.checks.outcome import Outcome
 from kit.store.format import FORMAT
+from kit.store.labels import METADATA
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.parts.bands import PhaseBands
@@ -115,7 +116,9 @@ def _bands(
     starts_ns = {phase.name: phase.start_ns for phase in manifest.phases}
     over_time = band_table.OverTime(latency.cells, starts_ns) if import_source.timed(manifest) else None
     tick_ns = manifest.import_.tick_ns if manifest.import_ else None
-    return band_table.describe(latency.bins, [*starts_ns], reference, ranges, tick_ns, over_time)
+    # A GETATTR of a file is other work than that of a directory: its bands are no tiers.
+    bins = latency.bins.filter(~pl.col("op").is_in([*METADATA]))
+    return band_table.describe(bins, [*starts_ns], reference, ranges, tick_ns, over_time)
 
 
 def _identity(manifest: Manifest) -> dict[str, Any]:

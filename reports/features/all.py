@@ -6,6 +6,7 @@ from reports.features.cache_life import judge as cache_life
 from reports.features.faults import judge as faults
 from reports.features.feature import Feature
 from reports.features.forces import judge as forces
+from reports.features.metadata import judge as metadata
 from reports.features.observed import judge as observed
 from reports.features.observer_effect import judge as observer_effect
 from reports.features.power_loss import judge as power_loss
@@ -20,6 +21,7 @@ FEATURES: tuple[Feature, ...] = (
     power_loss.FEATURE,
     forces.FEATURE,
     special.FEATURE,
+    metadata.FEATURE,
     cache_life.FEATURE,
     split.FEATURE,
     observer_effect.FEATURE,

@@ -8,6 +8,7 @@ from kit.store.manifest import Manifest
 from kit.store.summary import Summary
 from reports.features.cache_life import section as cache_life
 from reports.features.faults import section as faults
+from reports.features.metadata import section as metadata
 from reports.features.observed import section as observed
 from reports.features.power_loss import section as power_loss
 from reports.features.section import Section
@@ -21,6 +22,7 @@ _SECTIONS: tuple[Callable[[Manifest, Summary], Section | None], ...] = (
     faults.section,
     soak.section,
     special.section,
+    metadata.section,
     cache_life.section,
     split.section,
 )

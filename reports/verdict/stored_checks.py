@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from kit.store.checks.ids import UNKNOWN_ID
-from kit.store.labels import LOGGED
+from kit.store.labels import LOGGED, METADATA, NFS_METADATA
 from kit.store.manifest import Manifest
 from kit.store.parts.resource_use import CpuSample, DeviceSample
 from kit.store.phase import Check, Missing, Phase
@@ -23,6 +23,7 @@ _IOS, _READ_SHARE, _DBUF_SHARE, _ZIL_SHARE, _ASYNC_SHARE = 10, 0.02, 1 / 32, 0.0
 _STEP_US = 1_001_000
 _SPLICE_BYTES = 16 * 4096
 _MOST_CPUS = 1 << 16
+_MOST_COMMITS = 4
 _OTHER_CLOCK = 2
 _READS = ("ARC-HITS", "ARC-MISSES", "L2ARC-HITS")
 _COMMITS = ("ZIL-COMMITS", "ZIL-SLOG-BLOCKS", "ZIL-POOL-BLOCKS")
@@ -131,6 +132,12 @@ def _required(manifest: Manifest, phase: Phase, ios: Counted) -> Counter[str]:
     if phase.on_devices or not known.sees_server or not manifest.testbed.server:
         return need
     need += Counter(dict.fromkeys(("TRIM", "DIRECT-IO", "CPU-STEAL"), parts))
+    return need + (_of_metadata(phase, ios) if phase.metadata else _of_nfs(phase, ios, parts))
+
+
+def _of_nfs(phase: Phase, ios: Counted, parts: int) -> Counter[str]:
+    """Of a phase that reads and writes a file of the pool."""
+    need: Counter[str] = Counter()
     if phase.target is None:
         need["NFS-CALLS"] = parts * (len(_ops(phase)) if phase.forces is None else 1)
         if phase.forces is None and not _asynchronous(phase):
@@ -146,6 +153,13 @@ def _required(manifest: Manifest, phase: Phase, ios: Counted) -> Counter[str]:
     elif phase.target is None:
         need["TIERS-TRACED"] = need["SERVER-LATENCY"] = 1
     return need
+
+
+def _of_metadata(phase: Phase, ios: Counted) -> Counter[str]:
+    """A check for each operation that was traced, and for each that the load needs."""
+    traced = sum(bool(ios.of(SERVER, op=op)) for op in NFS_METADATA)
+    by_load = len(phase.metadata.expected) if phase.metadata else 0
+    return Counter({"NFS-OPERATIONS": traced + by_load})
 
 
 def _of_an_observation(manifest: Manifest) -> Counter[str]:
@@ -168,6 +182,9 @@ def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
     id_ = check.id
     reads = ios.of(SERVER, op="read")
     written = ios.of(SERVER, op="write") + ios.of(SERVER, op="commit") or phase.client_ios
+    if phase.metadata:
+        # A CREATE calls zil_commit several times.
+        written = _MOST_COMMITS * ios.of(SERVER)
     indirect = ios.of(SERVER, op="read", tiers=("indirect",)) + phase.metadata_reads.get("special", 0)
     of_reads = _IOS + int(reads * _READ_SHARE) + indirect
     # Counters are read by a server's clock, which may be another than that of the run's wall_s.
@@ -211,7 +228,8 @@ def _failed(phase: Phase) -> int:
 
 def _of_its_ios(phase: Phase, ios: Counted, *, drives_load: bool) -> Iterator[str]:
     """Whether the sums are of the I/Os that the phase has."""
-    if phase.forces is not None or phase.schedule is not None or phase.target is not None:
+    is_other = phase.forces or phase.schedule or phase.metadata
+    if is_other or phase.target is not None:
         return
     for id_, name in (("NFS-CALLS", "calls"), ("NFS-BYTES", "bytes")):
         yield from _nfs(phase, ios, id_, name)
@@ -299,7 +317,7 @@ def _subjects(phase: Phase) -> Iterator[str]:
         if check.of and known and check.of not in known:
             yield f"{check.title} is of {check.of}, which the phase does not have"
         named = {op for op, word in _OP_WORDS.items() if word in check.name.lower()}
-        if check.op and named and check.op not in named:
+        if check.op and named and check.op not in named and not (phase.metadata and check.op in METADATA):
             yield f"{check.title} is of the op {check.op}"
 
 

@@ -6,15 +6,16 @@ Texts of contradictions. A phase that the kit has measured has none; one that wa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 
 import polars as pl
 
-from kit.store.labels import SYNCS
+from kit.store.labels import NFS_METADATA, SYNCS
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
+from kit.store.parts.metadata import Metadata
 from kit.store.phase import ClientRow, Phase
 from kit.store.tables import CLIENT, DEVICE, SERVER
 
@@ -74,8 +75,22 @@ def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[s
     yield from _split(phase, ios)
 
 
+def _ops_of_tree(phase: Phase, load: Metadata, seen: Set[str], ios: Counted) -> Iterator[str]:
+    if seen - {load.action}:
+        yield f"its tree had {load.action}, its I/Os are {' and '.join(sorted(seen))}"
+    served = {op for (layer, _, op, _), count in ios.ios.items() if count and layer == SERVER}
+    if strange := served - {*NFS_METADATA, "read", "write", *SYNCS}:
+        yield f"the server has {min(strange)}, which is no operation of NFS"
+    for op, count in load.expected.items() if ios.of(SERVER) and not phase.problems else ():
+        if (held := ios.of(SERVER, op=op)) != count:
+            yield f"its tree needs {count} of {op}, latency.parquet has {held}"
+
+
 def _ops(phase: Phase, ios: Counted) -> Iterator[str]:
     seen = {op for (layer, _, op, _), count in ios.ios.items() if count and layer in (CLIENT, DEVICE)}
+    if phase.metadata:
+        yield from _ops_of_tree(phase, phase.metadata, seen, ios)
+        return
     if phase.op and seen and seen != _UNITED[phase.op]:
         yield f"op is {phase.op}, its I/Os are {' and '.join(sorted(seen))}"
     if phase.block_bytes_by_op and phase.op and set(phase.block_bytes_by_op) != _UNITED[phase.op]:

@@ -210,7 +210,12 @@ def _phase_trouble(phase: Phase, rows: Sequence[Row]) -> Iterator[Outcome]:
 
 
 def _calls(phase: Phase) -> int | None:
-    """WRITEs that the server gets for the I/Os of the clients; None where forced writes leave that open."""
+    """Requests that the server gets for the I/Os of the clients; None where forced writes leave that open.
+
+    Of files and directories one is several requests.
+    """
+    if phase.metadata:
+        return None
     if phase.forces is None:
         return phase.client_ios
     per_group = phase.forces.writes_per_group

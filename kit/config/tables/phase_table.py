@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 from kit.config import fio_job
 from kit.config.tables.force_table import ForceTable
 from kit.config.tables.soak_table import Soak
+from kit.config.tables.tree_table import Action
 from kit.config.toml import KeyProblem, Setting, Table
 from kit.core.text import counted
 from kit.core.units import DurationNs, SizeBytes, format_duration_ns
@@ -67,7 +68,7 @@ class ArrayLayout(Table):
 
 
 class Phase(Table):
-    """One phase of load with one fio job, or of forced writes (`force`).
+    """One phase of load with one fio job, of forced writes (`force`), or with `metadata`: of the tree.
 
     `remove`: devices removed from the pool before it.
 
@@ -101,6 +102,7 @@ class Phase(Table):
     array: Annotated[ArrayLayout | None, Field(exclude_if=lambda array: array is None)] = None
     job: str = ""
     force: Annotated[ForceTable | None, Field(exclude_if=lambda force: force is None)] = None
+    metadata: Annotated[Action | None, Field(exclude_if=lambda metadata: metadata is None)] = None
     options: FioOptions = Field(default_factory=dict)
     tiers: tuple[Tier, ...] = ()
     duration: DurationNs
@@ -120,8 +122,8 @@ class Phase(Table):
     @property
     def load(self) -> str:
         """Name of its load in a plan: the job file's; of the phase too where it has options of its own."""
-        if self.force:
-            return f"force ({self.name})"
+        if self.force or self.metadata:
+            return f"{'force' if self.force else 'metadata'} ({self.name})"
         return f"{self.job} ({self.name})" if self.options else self.job
 
     @property
@@ -155,10 +157,38 @@ class Phase(Table):
     @property
     def load_text(self) -> str:
         """Its load, for people."""
-        return self.force.text if self.force else self.job
+        return self.force.text if self.force else self.metadata or self.job
+
+    @model_validator(mode="after")
+    def _check_metadata(self) -> Self:
+        if self.metadata is None:
+            return self
+        if not self.over_nfs:
+            raise KeyProblem("target", f'files are made over NFS, and target = "{self.target}": remove one')
+        for key in (
+            "job",
+            "force",
+            "options",
+            "tiers",
+            "ios",
+            "resumable",
+            "soak",
+            "split_of",
+            "keys",
+            "during",
+        ):
+            if getattr(self, key):
+                raise KeyProblem(
+                    key, f"{key} is for loads that read and write, and this one has metadata: remove it"
+                )
+        if self.log == "every-io":
+            raise KeyProblem("log", '"every-io" is a log of fio; a phase with metadata counts: remove log')
+        return self
 
     @model_validator(mode="after")
     def _check_load(self) -> Self:
+        if self.metadata:
+            return self
         if not self.force:
             if not self.job:
                 raise KeyProblem(
@@ -188,7 +218,7 @@ class Phase(Table):
     @model_validator(mode="after")
     def _check_target(self) -> Self:
         if not self.on_devices:
-            if self.over_nfs and not self.tiers:
+            if self.over_nfs and not self.tiers and not self.metadata:
                 raise KeyProblem("tiers", 'which tiers may answer? such as tiers = ["l2arc", "disk"]')
             for key in sorted({"devices", "each", "in_order"} & self.model_fields_set):
                 raise KeyProblem(key, f'{key} is for a phase with a target of devices, such as "device:data"')
@@ -258,6 +288,7 @@ class Phase(Table):
         """The keys with which its latencies are counted, not stored one by one."""
         keys = {
             "force": self.force is not None,
+            "metadata": self.metadata is not None,
             'log = "histograms"': self.log == "histograms",
             "resumable": self.resumable,
             'each = "together"': self.each == "together",

@@ -103,7 +103,7 @@ class TraceFollower:
 
 
 class ClientFollower:
-    """The lines of kit.remote.count_ios of one client; its tier is `all`."""
+    """The lines of kit.remote.load.count_ios of one client; its tier is `all`."""
 
     def __init__(self, path: Path, under_way: UnderWay) -> None:
         self._file, self._dilation = GrowingFile(path), under_way.dilation

@@ -234,8 +234,8 @@ _SUMS = (
         "Look for `zfs rewrite`, and for more calls at a time than twice the CPUs.",
     ),
     CheckId(
-        "NFS-OPERATIONS", "All calls and operations of an observed NFS server, by nfsd and the tracer.",
-        "Look for the tracer's lost events.",
+        "NFS-OPERATIONS", "Calls and operations of NFS, by nfsd, the tracer, and what a load needs.",
+        "Look for the tracer's lost events, and for other clients.",
     ),
     CheckId(
         "NFS-CALLS", "READs, WRITEs of NFS = I/Os of fio.", "Look for other clients, and client caches.",

@@ -1,4 +1,4 @@
-"""Where the time of requests went: in the manifest, and in summary.json (docs/why-slow.md)."""
+"""Where the time of requests went (docs/why-slow.md), and what the tracer that says so costs."""
 
 from __future__ import annotations
 
@@ -83,3 +83,21 @@ class SplitPhase(Stored):
     why: str
     tiers: Many[SplitTier]
     savings: Many[SplitSaving]
+
+
+class ObserverRatio(Stored):
+    """Of a percentile: with the tracer / without, with its 95 % interval; None of one pair."""
+
+    without_us: float
+    ratio: float
+    low: float | None
+    high: float | None
+
+
+class ObserverRow(Stored):
+    """A number of threads, with pairs of stretches."""
+
+    threads: Count
+    pairs: Count
+    p50: ObserverRatio
+    p99: ObserverRatio

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from kit.store.manifest import ObserverEffect
-from kit.store.parts.observer_effect import ObserverRatio, ObserverRow
+from kit.store.parts.split import ObserverRatio, ObserverRow
 from reports.features.feature import Feature, Judged
 from reports.statistics.ratios import Realisation, paired
 

@@ -1,4 +1,4 @@
-"""Lines of kit.remote.count_ios as counts with their times."""
+"""Lines of kit.remote.load.count_ios as counts with their times."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from kit.hosts.local import LocalHost
 from kit.load.fio_windows import ClientWindows
 from kit.load.launch import PhaseLoad
 from kit.load.phase_load import ClientResult, LoadSpec, Worker
-from kit.remote import count_ios
+from kit.remote.load import count_ios
 from kit.store.run_directory import RunDir
 from tests.kit.hosts.conftest import until
 

@@ -80,6 +80,24 @@ def test_what_a_cold_phase_made_warm_is_lost_with_the_pool(tmp_path: Path) -> No
     assert handed_on(stored(tmp_path, life, ["cache0", "log0"], ("cold",))).phases == ()
 
 
+OF_TREE = ("create", "stat", "rename", "ls", "remove")
+
+
+@pytest.mark.parametrize(
+    ("done", "kept"),
+    [
+        (("create", "stat", "rename"), ()),
+        (OF_TREE, OF_TREE),
+        ((*OF_TREE, "untar-pool"), OF_TREE),
+    ],
+)
+def test_a_tree_is_lost_with_the_pool(tmp_path: Path, done: tuple[str, ...], kept: tuple[str, ...]) -> None:
+    path = find_workload("metadata")
+    tree = make_plan(read_workload(path), read_testbed(EXAMPLE), path, EXAMPLE)
+    found = handed_on(stored(tmp_path, tree, [], done)).phases
+    assert tuple(phase.name for phase in found) == kept
+
+
 def test_the_sample_of_phases_that_are_kept_is_kept(tmp_path: Path, plan: Plan) -> None:
     row = {
         "dataset": "t", "time_ns": 0, "key": (1 << 64) - 1, "op": "read", "tier": "dram", "block_bytes": 512,

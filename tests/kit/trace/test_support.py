@@ -423,6 +423,23 @@ def test_a_server_that_cannot_split_says_why(
         (replace(FULL, kind="none", reason="server has no bpftrace"), 0, "server has no bpftrace"),
     ],
 )
-def test_a_server_that_cannot_sample_blocks_says_why(tracing: TracingSupport, types: int, words: str) -> None:
-    why = tracing.why_no_keys(ScriptedHost({"test": types}))
+def test_a_server_without_types_of_the_kernel_says_why(
+    tracing: TracingSupport, types: int, words: str
+) -> None:
+    why = tracing.why_no_types(ScriptedHost({"test": types}))
     assert words in why and bool(why) == bool(words)
+
+
+def test_metadata_add_probes_and_lines_and_clear_no_map_less() -> None:
+    usual, metadata = (support.program(NEW, metadata=each) for each in (False, True))
+    assert set(metadata.functions) - set(usual.functions) == {"nfsd4_encode_operation"}
+    probes = {"nfsd/nfsd_compound", "nfsd/nfsd_compound_status"}
+    assert set(metadata.tracepoints) - set(usual.tracepoints) == probes
+    assert "nfsd_dispatch [nfsd]" in metadata.traceable
+    lines = iter(metadata.text.splitlines())
+    assert all(line in lines for line in usual.text.splitlines())
+    assert "METADATA" not in code(usual.text + metadata.text)
+    text = code(metadata.text)
+    assert set(re.findall(r"@\w+", text)) == set(re.findall(r"(?<=clear\()@\w+", text))
+    # Only changes need the probes of the log, but each such phase has some.
+    assert "zil_commit" in support.program(NEW, writes=False, metadata=True).functions

@@ -1,0 +1,127 @@
+"""The table `[tree]` of a workload: files and directories for phases with `metadata`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from kit.config.fio_job import FioJob
+from kit.config.toml import KeyProblem, Table
+from kit.core.units import SizeBytes, commas, format_size_bytes
+
+# As in kit.store.labels: what kit/remote/load/metadata_load.py does to each file or directory.
+Action = Literal["create", "untar", "stat", "list", "ls", "rename", "remove", "rm"]
+MAKERS, REMOVERS = ("create", "untar"), ("remove", "rm")
+# Names and latencies of a client are held in memory; a run has a tree of each client.
+_MOST_FILES, _MOST_DIRECTORIES, _MOST_BYTES = 1_000_000, 100_000, 64 << 20
+
+
+class Tree(Table):
+    """`files` of each client, in directories: `width` in each, `depth` deep. `size` to `size_max`: of a file.
+
+    Sizes are log-uniform. `fsync`: each file is forced before it is closed.
+    """
+
+    files: Annotated[int, Field(ge=1, le=_MOST_FILES)]
+    depth: Annotated[int, Field(ge=0, le=16)] = 1
+    width: Annotated[int, Field(ge=1, le=1000)] = 10
+    size: SizeBytes = 4 << 10
+    size_max: SizeBytes | None = None
+    fsync: bool = False
+
+    @property
+    def most_bytes(self) -> int:
+        """Of the largest file."""
+        return self.size if self.size_max is None else self.size_max
+
+    @property
+    def total_bytes(self) -> int:
+        """Of the files of a client; the mean of a log-uniform size is (b - a) / ln(b / a)."""
+        least, most = self.size, self.most_bytes
+        mean = most if least == most else (most - least) / math.log(most / least)
+        return int(self.files * mean)
+
+    @property
+    def directories(self) -> int:
+        """With the one that all are in."""
+        return sum(self.width**level for level in range(self.depth + 1))
+
+    @model_validator(mode="after")
+    def _check_limits(self) -> Self:
+        if self.directories > _MOST_DIRECTORIES:
+            text = f"{self.width} directories in each, {self.depth} deep, are {commas(self.directories)}"
+            raise KeyProblem(
+                "depth", f"{text}: at most {commas(_MOST_DIRECTORIES)}; make one of them smaller"
+            )
+        key = "size" if self.size_max is None else "size_max"
+        if self.most_bytes > _MOST_BYTES:
+            most = format_size_bytes(_MOST_BYTES)
+            raise KeyProblem(key, f"{format_size_bytes(self.most_bytes)}: at most {most} for a file")
+        if self.size_max is not None and not 0 < self.size <= self.size_max:
+            raise KeyProblem(
+                "size_max", f"sizes are from size, {self.size} bytes, to it: make it larger, and size above 0"
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class MetadataJob(FioJob):
+    """The load of a phase with `metadata`: what plan and run ask of a job. It has no sections of fio.
+
+    `renames`: how often each file was renamed before it. `version`: of NFS.
+    """
+
+    action: Action
+    tree: Tree
+    renames: int
+    version: str
+
+    @classmethod
+    def of(cls, action: Action, tree: Tree, before: Sequence[Action], version: str) -> MetadataJob:
+        """`before`: what earlier phases did, in order."""
+        last = max((n for n, each in enumerate(before) if each in MAKERS), default=0)
+        renames = before[last:].count("rename") if action not in MAKERS else 0
+        text = f"{action} {tree.model_dump_json()} {renames} {version}"
+        return cls(text, (), action, tree, renames, version)
+
+    @property
+    def operations(self) -> frozenset[str]:
+        return frozenset(("write",) if self.action in MAKERS else ())
+
+    @property
+    def op(self) -> str:
+        return "read" if self.action in ("stat", "list", "ls") else "write"
+
+    @property
+    def is_random(self) -> bool:
+        return False
+
+    @property
+    def block_bytes(self) -> None:
+        return None
+
+    @property
+    def block_bytes_by_op(self) -> dict[str, int]:
+        """Files have several sizes, and directories none."""
+        return {}
+
+    @property
+    def outstanding(self) -> int:
+        return 1
+
+
+def problem(before: Sequence[Action], action: Action) -> str:
+    """Why this cannot follow `before`; "" if it can."""
+    kinds = [each in MAKERS for each in before if each in (*MAKERS, *REMOVERS)]
+    is_there = bool(kinds) and kinds[-1]
+    if action in MAKERS:
+        return (
+            f"the tree is there already: put a phase with {' or '.join(REMOVERS)} before it"
+            if is_there
+            else ""
+        )
+    return "" if is_there else f"there is no tree by then: put a phase with {' or '.join(MAKERS)} before it"

@@ -1,0 +1,1 @@
+"""Programs of a load, on the host that it runs on (kit.load)."""

@@ -1,0 +1,1 @@
+"""Files and directories over NFS: each operation with its tier."""
