@@ -13,7 +13,6 @@ import polars as pl
 from kit.core.text import counted
 from kit.core.units import format_factor, format_latency
 from kit.store.checks.outcome import Outcome
-from kit.store.labels import ios_words
 from kit.store.manifest import Manifest
 from kit.store.summary import Summary
 from reports.analysis import ageing, clients, import_source
@@ -23,7 +22,6 @@ from reports.features.all import FEATURES
 
 # So many I/Os that are far from the rest are more than a few bad moments.
 _LEAST_FAR = 10
-_PERCENTILES = {"p50_us_max": "p50", "p95_us_max": "p95", "p99_us_max": "p99", "p999_us_max": "p99.9"}
 
 
 def answer(
@@ -74,31 +72,12 @@ def _first(
     """Of each kind that the run is the sentence that answers it; a soak has faults, too."""
     kinds: Sequence[Iterable[str]] = (
         _imported(manifest, summary, found) if manifest.import_ else (),
-        _within(manifest, summary),
         *(feature.answer(summary) for feature in FEATURES),
         sentences_of(stripes) if stripes else (),
         ageing.sentences(aged) if ageing.is_asked(aged) else (),
     )
     for kind in kinds:
         yield from [*kind][:1]
-
-
-def _within(manifest: Manifest, summary: Summary) -> Iterator[str]:
-    """The limits of the workload on percentiles, all of which are met: a limit that is not comes before."""
-    limits = [
-        (each, limit)
-        for each in summary.expect
-        for limit in each.limits
-        if limit.ok and limit.name in _PERCENTILES and limit.found is not None
-    ]
-    titles = {each.name: each.title or each.name for each in manifest.phases}
-    for expectation, limit in limits[:1]:
-        assert limit.found is not None
-        found, most = (format_latency(us) for us in (limit.found, limit.limit))
-        where = f" ({titles.get(expectation.phase, expectation.phase)})" if len(titles) > 1 else ""
-        more = f"; {counted(len(limits) - 1, 'more limit')} met" if len(limits) > 1 else ""
-        ios = ios_words(expectation.op, expectation.tier)
-        yield f"Within the limit: {_PERCENTILES[limit.name]} of {ios}{where} is {found}, at most {most}{more}."
 
 
 def _imported(manifest: Manifest, summary: Summary, found: Sequence[PhaseFinding]) -> Iterator[str]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from kit.core.text import commas, listed, some
+from kit.core.text import commas, counted, listed, some
 from kit.core.units import format_factor, format_latency, format_latency_range
-from kit.store.labels import BELOW, SYNCS, op_name, tier_name
+from kit.store.labels import BELOW, SYNCS, ios_words, op_name, tier_name
 from kit.store.manifest import Manifest, Mount
 from kit.store.parts.bands import BandRow
 from kit.store.parts.client_figures import ClientFigures
@@ -30,6 +30,7 @@ from reports.published.share import share_inside
 
 # A tier that the workload does not expect is listed from this share of the phase's I/Os on.
 _LEAST_SHARE = 0.001
+_PERCENTILES = {"p50_us_max": "p50", "p95_us_max": "p95", "p99_us_max": "p99", "p999_us_max": "p99.9"}
 _MOST_MODES = 4
 _MOST_PHASES = 4
 # Bytes of an I/O, and I/Os outstanding.
@@ -252,12 +253,30 @@ def _times_of(row: Row, above: _Above, loads: Mapping[str, _Load]) -> tuple[str,
     return None
 
 
+def _within(summary: Summary) -> str:
+    """The limits of the workload on percentiles, all of which are met: another answer says which are not."""
+    limits = [
+        (each, limit)
+        for each in summary.expect
+        for limit in each.limits
+        if limit.ok and limit.name in _PERCENTILES and limit.found is not None
+    ]
+    if not limits:
+        return ""
+    (expectation, limit), *others = limits
+    found, most = (format_latency(us) for us in (limit.found or 0.0, limit.limit))
+    figure = f"{_PERCENTILES[limit.name]} of {ios_words(expectation.op, expectation.tier)}"
+    where = f" in phase {expectation.phase}" if len(summary.accounting.phases) > 1 else ""
+    more = f"; {counted(len(others), 'more limit')} met" if others else ""
+    return f"Within the limit: {figure}{where} is {found}, at most {most}{more}."
+
+
 def _sentence(lines: Sequence[HeadlineRow], summary: Summary) -> str:
     if not lines:
         return "No I/O was measured."
     slow = [line for line in lines if line.times_of and line.row.p50_us]
     if not slow:
-        return _modes(summary) or _listed(lines)
+        return _within(summary) or _modes(summary) or _listed(lines)
     # By operation, size and depth: medians of unlike loads are no range.
     often = Counter(line.row.op for line in slow)
     parts = [_compared(line, f" ({line.phase})" if often[line.row.op] > 1 else "") for line in slow]

@@ -13,7 +13,7 @@ from kit.precondition import latency_curve
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.parts.client_figures import ClientFigures
-from reports.analysis import clients
+from reports.analysis import clients, headline
 from reports.analysis.analysed import analysed
 from tests.reports import synthetic
 from tests.reports.complete import completed
@@ -66,6 +66,16 @@ def test_what_failed_is_the_answer_also_where_another_limit_is_open() -> None:
 
 def test_a_limit_that_holds_leaves_the_tiers_to_speak() -> None:
     assert said(FIRST_OF_ALL, limited("p99_us_max", 500)).startswith("Median latency of reads: ")
+
+
+def test_where_no_tiers_are_known_a_limit_that_holds_is_the_answer() -> None:
+    manifest = limited("p99_us_max", 500)
+    manifest["expect"][-1]["p50_us_max"] = 5000
+    made = analysed(Latency.of(FIRST_OF_ALL), Manifest.from_json(manifest, "m"), EMPTY)
+    text = "Within the limit: p50 of synchronous writes in phase write-slog is 152 µs, at most 5 ms"
+    assert headline._within(made.summary) == f"{text}; 1 more limit met."
+    without = analysed(Latency.of(FIRST_OF_ALL), Manifest.from_json(usual(), "m"), EMPTY)
+    assert headline._within(without.summary) == ""
 
 
 def test_what_cannot_be_trusted_says_why_and_gives_no_number() -> None:
