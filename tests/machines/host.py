@@ -64,7 +64,11 @@ class StatefulHost(DiskHost):
             if all(path != f"/{below}" for _, path in of_server.exports):
                 return 32, "", "access denied by server"
             of_server.held.add(f"/{below}")
-        self.machine.mounts.append((source, target, f"rw,{options.replace(',retry=1', '')}"))
+        # As the kernel prints them.
+        shown = options.replace(",retry=1", "").replace(
+            "actimeo=0", "acregmin=0,acregmax=0,acdirmin=0,acdirmax=0"
+        )
+        self.machine.mounts.append((source, target, f"rw,{shown}"))
         return ""
 
     def _do_umount(self, words: list[str]) -> Answer:

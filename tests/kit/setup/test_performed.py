@@ -60,7 +60,9 @@ def plan_of(workload: Path, folder: Path) -> Plan:
     roles = {name: "special" if role != "data" else role for name, role in DISKS.items()}
     of_workload = roles if "special" in workload.stem else DISKS
     devices = "".join(DEVICE.format(name, role, BY_ID) for name, role in of_workload.items())
-    bed = TESTBED.format(trace="none") + devices.replace("128MiB", "256GiB")
+    # Operations on files are counted by the tracer alone.
+    trace = "auto" if any(phase.metadata for phase in read_workload(workload).phase) else "none"
+    bed = TESTBED.format(trace=trace) + devices.replace("128MiB", "256GiB")
     power = POWER if read_workload(workload).power_loss else ""
     if read_workload(workload).on_devices:
         power = power.replace('"server"', '"device"')
@@ -113,6 +115,7 @@ def sent_by(plan: Plan, folder: Path, patch: pytest.MonkeyPatch) -> tuple[Sent, 
     patch.setattr(age_pool, "_last", lambda _: {"fragmentation": 100})
     for tunable in plan.tunables:
         world.machines["nas"].tree.setdefault(f"/sys/module/zfs/parameters/{tunable.name}", "1\n")
+    world.machines["nas"].tree["/sys/kernel/btf/vmlinux"] = ""
     patch.setattr(strikes, "load", lambda bench, phase: load(replace(bench, schedule=()), phase))
     with recorded(struck.run.path.name) as sent:
         outcome = struck.execute(Wire(world))
