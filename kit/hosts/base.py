@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, Self
 
-from kit.core.errors import HostError
+from kit.core.errors import HostError, KitError
 
 DEFAULT_DEADLINE_S = 120.0
 OUTPUT_LIMIT_BYTES = 16 << 20
@@ -143,6 +144,18 @@ class Process(Protocol):
 
     def stop(self, deadline_s: float, signal: str = "INT") -> CommandResult:
         """Send a signal (INT, TERM, KILL), then wait as `wait` does."""
+
+
+@contextmanager
+def stopped_on_error(process: Process, deadline_s: float = 60.0) -> Iterator[None]:
+    """An error or an interrupt in the block ends the process. The first error is the one to report."""
+    try:
+        yield
+    except BaseException:
+        with suppress(KitError):
+            if process.running():
+                process.stop(deadline_s)
+        raise
 
 
 class Closing:

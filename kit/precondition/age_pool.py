@@ -9,16 +9,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from kit.config.tables.age_table import Age
-from kit.core.errors import HostError, KitError
+from kit.core.errors import HostError
 from kit.core.progress import Progress
-from kit.hosts.base import Command, CommandFailed, DeadlineExceeded, Host, Process
+from kit.hosts.base import Command, CommandFailed, DeadlineExceeded, Host, Process, stopped_on_error
 from kit.store.manifest import PoolSpace
 
 # Of a step, which is 1/20 of the pool: 2 TB at 50 MB/s take 11 h.
 _STEP_S = 24 * 3600.0
 # Properties of zpoolprops(7).
 SPACE = "size,allocated,fragmentation"
-_POLL_S, _STOP_S = 0.5, 60.0
+_POLL_S, _END_S = 0.5, 60.0
 # The property is a whole number, and blocks are freed in parts.
 _NEAR_PERCENT = 3
 
@@ -31,7 +31,7 @@ def age_pool(server: Host, step: Sequence[Command], asked: Age, output: Path, pr
     create, program = step
     create.run(server)
     process = server.start(program.argv, output, program.stdin)
-    _await(process, output, progress)
+    _await(server, process, output, progress)
     reached = int(_last(output).get("fragmentation", 0))
     if reached < asked.fragmentation - _NEAR_PERCENT:
         raise HostError(
@@ -41,10 +41,10 @@ def age_pool(server: Host, step: Sequence[Command], asked: Age, output: Path, pr
         )
 
 
-def _await(process: Process, output: Path, progress: Progress) -> None:
+def _await(server: Host, process: Process, output: Path, progress: Progress) -> None:
     """A pool may be large: as long as it prints steps, it goes on."""
     steps, end_s = 0, time.monotonic() + _STEP_S
-    try:
+    with stopped_on_error(process):
         while process.running():
             time.sleep(_POLL_S)
             printed = output.stat().st_size if output.exists() else 0
@@ -52,13 +52,8 @@ def _await(process: Process, output: Path, progress: Progress) -> None:
                 steps, end_s = printed, time.monotonic() + _STEP_S
                 progress.update(_last(output).get("part", 0.0))
             elif time.monotonic() > end_s:
-                raise DeadlineExceeded(process.argv[0], process.argv, _STEP_S)
-        ended = process.wait(_STOP_S)
-    except BaseException:
-        with suppress(KitError):
-            if process.running():
-                process.stop(_STOP_S)
-        raise
+                raise DeadlineExceeded(server.name, process.argv, _STEP_S)
+        ended = process.wait(_END_S)
     if ended.returncode:
         raise CommandFailed(ended)
 

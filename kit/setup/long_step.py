@@ -5,15 +5,13 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-from kit.core.errors import KitError
 from kit.core.progress import Progress
 from kit.core.units import format_decimal_bytes, format_duration_s
-from kit.hosts.base import Command, CommandFailed, CommandResult, DeadlineExceeded, Host
+from kit.hosts.base import Command, CommandFailed, CommandResult, DeadlineExceeded, Host, stopped_on_error
 
 # Of less the server is not asked: it is there within seconds, and in the lab each question costs time.
 _LARGE_BYTES = 1 << 30
 _ASK_S = 5.0
-_STOP_S = 60.0
 
 
 class StepPace:
@@ -40,7 +38,8 @@ def run_writing(
     pace, process = StepPace(progress, size_bytes), host.start(command.argv)
     end_s = time.monotonic() + command.deadline_s
     next_s = time.monotonic() + _ASK_S
-    try:
+    # Nothing goes on writing.
+    with stopped_on_error(process):
         while process.running() and time.monotonic() < end_s:
             time.sleep(0.2)
             if time.monotonic() >= next_s:
@@ -50,12 +49,6 @@ def run_writing(
                     result = host.run(["env", "stat", "-c", "%s", "--", path], check=False)
                     pace.show(int(result.stdout) if result.stdout.strip().isdecimal() else 0)
         ended = process.wait(max(end_s - time.monotonic(), 1.0))
-    except BaseException:
-        # An interrupt, too: nothing goes on writing. The first error is the one to report.
-        with suppress(KitError):
-            if process.running():
-                process.stop(_STOP_S)
-        raise
     if ended.returncode:
         raise CommandFailed(ended)
     return ended

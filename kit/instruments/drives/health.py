@@ -38,7 +38,6 @@ class DriveHealth(Instrument):
         self._before: dict[str, DriveReading] | str = {}
         self._after: dict[str, DriveReading] | str = {}
         self._under_load: list[dict[str, DriveReading]] = []
-        self._with_latency: list[str] = []
         self._next_s = float("inf")
 
     def begin(self) -> None:

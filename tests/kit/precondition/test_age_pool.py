@@ -12,10 +12,10 @@ import pytest
 from kit.config.tables.age_table import Age
 from kit.core.errors import HostError
 from kit.core.progress import Progress
-from kit.hosts.base import Command, CommandFailed
+from kit.hosts.base import Command, CommandFailed, CommandResult, DeadlineExceeded
 from kit.hosts.local import LocalHost
 from kit.precondition import age_pool
-from tests.fakes import ScriptedHost
+from tests.fakes import ScriptedHost, ScriptedProcess
 
 PROGRAM = Path(age_pool.__file__).parents[1] / "remote" / "age_pool.py"
 MIB, BLOCK = 1 << 20, 64 << 10
@@ -73,6 +73,15 @@ def test_a_pool_that_does_not_get_so_fragmented_is_an_error(tmp_path: Path) -> N
 def test_a_pool_without_the_property_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="spacemap_histogram is off"):
         aged(tmp_path, Age(capacity=50), fragmentation="-")
+
+
+def test_a_program_that_prints_nothing_more_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(age_pool, "_STEP_S", -1.0)
+    monkeypatch.setattr(age_pool, "_POLL_S", 0.0)
+    process = ScriptedProcess(CommandResult("nas", ("python3",), 0, "", ""), alive=True)
+    with pytest.raises(DeadlineExceeded, match="on nas: `python3`"):
+        age_pool._await(ScriptedHost(name="nas"), process, tmp_path / "steps", Progress(quiet=True))
+    assert process.signals == ["INT"]
 
 
 @pytest.mark.parametrize(("printed", "percent"), [("12", 12), ("12%", 12), ("-", None)])
