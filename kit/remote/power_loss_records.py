@@ -4,8 +4,9 @@
     read LAYOUT...                print what is in each slot, as one JSON line for each layout
 
 LAYOUT is JSON: path, tag (run << 16 | number of the power loss), slots, workers: [[offset, bytes], ...],
-durable (O_DSYNC), direct (O_DIRECT), device: MAJOR:MINOR:SEQUENCE that path must lead to, or empty. Record N
-of a worker is in its slot N % slots.
+durable (O_DSYNC), direct (O_DIRECT), device: MAJOR:MINOR:SEQUENCE that path must lead to, or empty, fresh
+(read with O_DIRECT: of NFS, where any place and memory will do). Record N of a worker is in its slot
+N % slots.
 Each completed write is one line of ACKNOWLEDGED: worker, number, CLOCK_MONOTONIC in ns.
 
 A record is its head (magic, tag, worker, bytes, number) and the SHAKE-128 of the head: it cannot be
@@ -72,12 +73,21 @@ def opened(layout, flags):
 
 
 class Writer:
-    """All workers. `failure`: what ended one of them early."""
+    """All workers. `failure`: what ended one of them early.
 
-    def __init__(self, layout, log):
+    `write_at`: writes for a worker, bytes at an offset, and returns how many; None: to the path.
+    """
+
+    def __init__(self, layout, log, write_at=None):
         self.layout, self.log, self.failure, self.stopped = layout, log, "", False
-        # Never O_CREAT: where a device is gone, its path must not become a file.
-        self.file = opened(layout, os.O_WRONLY | flags_of(layout))
+        if write_at is None:
+            # Never O_CREAT: where a device is gone, its path must not become a file.
+            file = opened(layout, os.O_WRONLY | flags_of(layout))
+
+            def write_at(_, view, offset):
+                return os.pwrite(file, view, offset)
+
+        self.write_at = write_at
 
     def work(self, worker):
         offset, size = self.layout["workers"][worker]
@@ -89,7 +99,7 @@ class Writer:
             while not self.stopped:
                 number += 1
                 view[:] = record(tag, worker, size, number)
-                written = os.pwrite(self.file, view, offset + number % slots * size)
+                written = self.write_at(worker, view, offset + number % slots * size)
                 at_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
                 if written != size:
                     raise OSError(0, f"a write of {size} bytes wrote {written}")
@@ -104,11 +114,11 @@ def clock_gettime_ns(clock):
     return int(time.clock_gettime(clock) * 1e9)
 
 
-def write(layout, log_path):
+def write(layout, log_path, write_at=None):
     if not hasattr(time, "clock_gettime_ns"):
         time.clock_gettime_ns = clock_gettime_ns  # Python 3.6
     log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
-    writer = Writer(layout, log)
+    writer = Writer(layout, log, write_at)
     signal.signal(signal.SIGINT, lambda *_: setattr(writer, "stopped", True))
     threads = [
         threading.Thread(target=writer.work, args=(worker,), daemon=True)
@@ -137,7 +147,8 @@ def read(layout):
     if not os.path.exists(layout["path"]):
         print(json.dumps([[[UNREADABLE]] * slots for _ in layout["workers"]]))
         return
-    with os.fdopen(opened(layout, os.O_RDONLY), "rb", buffering=0) as file:
+    flags = os.O_RDONLY | (os.O_DIRECT if layout.get("fresh") else 0)
+    with os.fdopen(opened(layout, flags), "rb", buffering=0) as file:
         for worker, (offset, size) in enumerate(layout["workers"]):
             listed = []
             for slot in range(slots):

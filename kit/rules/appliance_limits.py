@@ -17,6 +17,11 @@ _NOT_SEEN = (
     "other activity of the server: other clients, scrubs, trims, syncs of its pool",
     "whether the export is synchronous: an asynchronous one completes a write before it is stable",
 )
+# With power losses: what was seen is a part of the result.
+_NOT_SEEN_OF_POWER = (
+    *_NOT_SEEN[:-1],
+    "which part of the server lost a write, or would: export, pool, device or its cache",
+)
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,8 @@ class LeftOut:
 
 def left_out(workload: Workload) -> LeftOut:
     """The limits of a workload on a server without login."""
-    return LeftOut(_NOT_SEEN, tuple(_not_done(workload)), dict(_skipped(workload.phase)))
+    not_seen = _NOT_SEEN_OF_POWER if workload.power_loss else _NOT_SEEN
+    return LeftOut(not_seen, tuple(_not_done(workload)), dict(_skipped(workload.phase)))
 
 
 def measured_phases(workload: Workload, testbed: Testbed) -> list[Phase]:
@@ -73,6 +79,8 @@ def _skipped(phases: tuple[Phase, ...]) -> Iterator[tuple[str, str]]:
                 phase.name,
                 f"it removes the {removed} device from the pool, which needs a login there",
             )
+        elif phase.restart:
+            yield phase.name, "the server is restarted before it, which needs a login there"
         elif phase.cold:
             yield phase.name, "it begins with empty caches, and who empties them needs a login there"
         elif not phase.over_nfs:

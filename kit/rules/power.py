@@ -22,10 +22,7 @@ def problems(workload: Workload, testbed: Testbed) -> Iterator[tuple[KeyPath, st
 def _problems(workload: Workload, testbed: Testbed) -> Iterator[str]:
     power, on_devices = testbed.power, workload.on_devices
     if testbed.is_appliance:
-        yield (
-            'it needs devices whose power can be cut; the server is host = "none": remove the table for an '
-            "appliance"
-        )
+        yield from _appliance_problems(workload, testbed)
         return
     if on_devices and len(cut_devices(testbed)) != 1:
         listed = ", ".join(cut_devices(testbed)) or "none"
@@ -69,6 +66,19 @@ def _server_problems(workload: Workload, testbed: Testbed) -> Iterator[str]:
         yield (
             f"the client {here[0]} is the server: what was acknowledged would be lost with it; the first "
             "client is the witness and must be another machine"
+        )
+
+
+def _appliance_problems(workload: Workload, testbed: Testbed) -> Iterator[str]:
+    if testbed.power is None:
+        yield (
+            f"the testbed '{testbed.name}' does not say how to cut the power of its appliance: add [power] "
+            'to it with scope = "server", off and on (docs/power-loss.md)'
+        )
+    if workload.power_loss and workload.power_loss.control == "no-flush":
+        yield (
+            'control = "no-flush" needs a login at the server, which is host = "none": use "no-sync", which '
+            "is unstable writes without a COMMIT there"
         )
 
 

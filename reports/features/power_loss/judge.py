@@ -34,7 +34,25 @@ CLASSES = {
 _CONTROLS = {
     "no-sync": "the control (no sync)",
     "no-flush": "the control (no FLUSH)",
+    "unstable": "the control (unstable writes without a COMMIT)",
 }
+_APPLIANCE = "appliance"
+# Why a control that lost nothing says nothing, and why there was no control.
+_NO_TEETH = "either the power did not really go, or it could not have lost any here (docs/power-loss.md)"
+_KEPT_MEMORY = (
+    "the cut did not reach the memory of the appliance, or a battery keeps that, or it writes all through"
+)
+_NO_CONTROL = "there was no positive control, so it is not known whether a loss would be seen"
+_STABLE_ANYWAY = (
+    "there was no control: the appliance says of unstable writes, too, that they are stable, so none of its "
+    "writes may be lost, and whether the cut reached its memory is not seen"
+)
+# By scope: what proves a power loss, and how.
+_PROOF = (
+    "a count of the devices",
+    "unsafe shutdowns, or the starts of the power-loss protection, have to grow with each",
+)
+_PROOF_OF_APPLIANCE = ("another NFS write verifier", "it changes with each start (RFC 1813, 3.3.7)")
 _NOT_PROVEN_SHOWN = 5
 # That a device may count for one: of its own, its enclosure, and the power cycle that verifies.
 _MOST_COUNTED = 16
@@ -65,7 +83,7 @@ def judge(power_loss: PowerLoss | None) -> JudgedLosses:
         return JudgedLosses(outcomes=_open(power_loss))
     if not moments or not sum(moment.acknowledged for moment in moments):
         raise MeasurementUnknown("no write was acknowledged before a power loss")
-    broken = [*_broken(moments)]
+    broken = [*_broken(power_loss)]
     told = result(power_loss)
     if broken:
         last = broken[-1]
@@ -83,6 +101,10 @@ def answer(told: PowerLossResult | None) -> list[str]:
         return []
     counted = told.bound.of if told.bound else told.moments
     losses = f"{counted} power loss{'es' * (counted != 1)}"
+    if told.scope == _APPLIANCE:
+        records = of_records(told.looked_at, told.acknowledged)
+        text = f"The export kept its word: {commas(told.looked_at)} of {records} survived {losses}."
+        return [f"{text} {_share(told)}".strip()]
     return [f"{losses} lost none of {of_records(told.looked_at, told.acknowledged)}. {_share(told)}".strip()]
 
 
@@ -186,6 +208,8 @@ def result(power_loss: PowerLoss) -> PowerLossResult:
 def conditions(told: PowerLossResult) -> str:
     """Of the power losses that a bound is of: "like these"."""
     drives = f"{told.devices} device{'s' * (told.devices != 1)}" if told.devices else "the same devices"
+    if told.scope == _APPLIANCE:
+        drives = "one export, written by one client"
     after, written = format_latency(told.after_ns / 1e3), format_binary_bytes(told.written_bytes)
     return f"each at most {after} after the first write, with at most {written} written until then, {drives}"
 
@@ -209,9 +233,10 @@ def _like(told: PowerLossResult) -> str:
     )
 
 
-def _broken(moments: Sequence[Moment]) -> list[Outcome]:
+def _broken(power_loss: PowerLoss) -> list[Outcome]:
     """A cause for each class of records that were not as acknowledged."""
-    of = _records(moments)
+    moments = power_loss.moments
+    of, whose = _records(moments), "The export lies: " * (power_loss.scope == _APPLIANCE)
     causes = []
     for name, (id_, words) in CLASSES.items():
         bad = [(n, moment) for n, moment in enumerate(moments, 1) if counts_of(moment)[name]]
@@ -228,7 +253,7 @@ def _broken(moments: Sequence[Moment]) -> list[Outcome]:
         causes.append(
             Outcome.failed(
                 id_,
-                f"{count} of {of} {words} after the power came back, "
+                f"{whose}{count} of {of} {words} after the power came back, "
                 f"in {len(bad)} of {len(moments)} power losses (the first: {place}).",
             )
         )
@@ -251,24 +276,22 @@ def _open(power_loss: PowerLoss) -> list[Outcome]:
     unproven = [str(number) for number, moment in enumerate(moments, 1) if not is_proven(moment)]
     if unproven:
         more = ", ..." if len(unproven) > _NOT_PROVEN_SHOWN else ""
+        by, why = _PROOF_OF_APPLIANCE if power_loss.scope == _APPLIANCE else _PROOF
         causes.append(
             Outcome.failed(
                 "POWER-UNPROVEN",
-                f"{len(unproven)} of {len(moments)} power losses are not proven by a count of the "
-                f"devices (number {', '.join(unproven[:_NOT_PROVEN_SHOWN])}{more}), so they do not count: "
-                "unsafe shutdowns, or the starts of the power-loss protection, have to grow with each.",
+                f"{len(unproven)} of {len(moments)} power losses are not proven by {by} "
+                f"(number {', '.join(unproven[:_NOT_PROVEN_SHOWN])}{more}), so they do not count: "
+                f"{why}.",
             )
         )
     control = power_loss.control_moments
     if not any(any(counts_of(moment).values()) for moment in control):
-        told = _records(control)
-        who = _CONTROLS.get(power_loss.control)
-        text = (
-            f"{who} lost none of {told}: either the power did not really go, or it could not have "
-            "lost any here (docs/power-loss.md)"
-            if who and control
-            else "there was no positive control, so it is not known whether a loss would be seen"
-        )
+        who, unstable = _CONTROLS.get(power_loss.control), power_loss.control == "unstable"
+        why = _KEPT_MEMORY if unstable else _NO_TEETH
+        text = f"{who} lost none of {_records(control)}: {why}"
+        if not who or not control:
+            text = _STABLE_ANYWAY if unstable else _NO_CONTROL
         causes.append(Outcome.failed("POWER-CONTROL", f"The test has no teeth: {text}."))
     return causes
 

@@ -44,10 +44,11 @@ class RecordLayout:
         """Room of all records."""
         return self.slots * sum(self.sizes)
 
-    def text(self, path: str = "", device: str = "") -> str:
+    def text(self, path: str = "", device: str = "", *, fresh: bool = False) -> str:
         """The argument LAYOUT of the helper; `path`: where the reader has the file, if elsewhere.
 
-        `device`: MAJOR:MINOR:SEQUENCE of the device that the path must lead to.
+        `device`: MAJOR:MINOR:SEQUENCE of the device that the path must lead to. `fresh`: the reader is a
+        client, whose page cache may have it.
         """
         workers, offset = [], self.offset_bytes
         for size in self.sizes:
@@ -55,7 +56,7 @@ class RecordLayout:
             offset += size * self.slots
         value = {
             "path": path or self.path, "tag": self.tag, "slots": self.slots, "workers": workers,
-            "durable": self.durable, "direct": self.direct, "device": device,
+            "durable": self.durable, "direct": self.direct, "device": device, "fresh": fresh,
         }  # fmt: skip
         return json.dumps(value)
 

@@ -2,7 +2,7 @@
 
 A witness that keeps its power writes records and keeps a list of those that were acknowledged; after the
 power loss they are looked for. The method is that of diskchecker.pl (Brad Fitzpatrick, 2005), the records
-and their classes are those of kit.run.power_records. Where the power is cut: kit.run.power_cut.
+and their classes are those of kit.run.power.records. Where the power is cut: kit.run.power.cut.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from kit.core.errors import MeasurementUnknown
 from kit.core.signals import ignore_interrupts
 from kit.hosts.base import CommandFailed, Host
 from kit.hosts.identity import read_identity
+from kit.nfs.export_directory import RECORDS
 from kit.plan import steps
 from kit.rules.power import cut_devices
-from kit.run import power_cut
-from kit.run.power_cut import Counts, DeviceGone, NotCut, PowerCut
-from kit.run.power_records import (
+from kit.run.power import cut as power_cut
+from kit.run.power.appliance_cut import ApplianceCut
+from kit.run.power.cut import Counts, DeviceGone, NotCut, PowerCut
+from kit.run.power.records import (
     Acknowledged,
     Found,
     RecordLayout,
@@ -37,10 +39,12 @@ from kit.store.manifest import Classes, Moment, PowerLoss, PowerProof
 from kit.zfs import other_pools
 from kit.zfs.tunables import PlannedTunable, check_written, read_effects, read_tunables, write_tunable
 
-_HELPER = Path(__file__).parents[1] / "remote" / "power_loss_records.py"
+_HELPER = Path(__file__).parents[2] / "remote" / "power_loss_records.py"
 _DEADLINE_S = 300.0
 # Until the writer has a first write behind it: NFSv4 waits 90 s after its server has started.
 _AWAIT = 'n=0; until [ -s "$1" ]; do n=$((n+1)); [ $n -lt 20000 ] || exit 1; sleep 0.01; done'
+# Root of the client is squashed, or is not: either may write there.
+_TOUCH = 'umask 0; test -e "$1" || : >"$1"; sync "$1"'
 # Of so many power losses, one comes when nothing is written any more.
 _IDLE_EVERY = 4
 _SECTOR_BYTES = 4096
@@ -64,6 +68,10 @@ class _Test:
     # Hosts that have the helper.
     helped: set[str] = field(default_factory=set)
 
+    @property
+    def appliance(self) -> ApplianceCut | None:
+        return self.cut if isinstance(self.cut, ApplianceCut) else None
+
     def layout(self, number: int, *, durable: bool = True, direct: bool = True) -> RecordLayout:
         """Of a power loss. On a bare device one after the other, as long as there is room."""
         sizes = self.settings.sizes
@@ -71,12 +79,17 @@ class _Test:
         storage, offset_bytes = self.bench.storage, 0
         if storage:
             path = f"{self.bench.mount}/power-loss-{number}"
+        elif self.appliance:
+            path = f"{self.bench.mount}/{RECORDS}"
         else:
             name = next(iter(cut_devices(self.run.plan.testbed)))
             path = self.bench.site.device_paths[name]
             of_workers = tuple(-(-size // _SECTOR_BYTES) * _SECTOR_BYTES for size in of_workers)
         made = RecordLayout(path, self.number_of_run, number, of_workers, durable=durable, direct=direct)
-        if not storage:
+        if self.appliance:
+            # A file that is removed with the run's directory, whatever happens.
+            offset_bytes = number * made.bytes_
+        elif not storage:
             room = max(1, self.bench.device_bytes[name] // made.bytes_)
             offset_bytes = number % room * made.bytes_
         return replace(made, offset_bytes=offset_bytes)
@@ -85,7 +98,11 @@ class _Test:
 def run_power_losses(run: Context, bench: Bench, settings: Settings) -> PowerLoss:
     """As many power losses as asked for, each at another moment. Raises HostError, MeasurementUnknown."""
     chance = random.Random(settings.seed)
-    cut = power_cut.of_run(run, bench)
+    if run.plan.testbed.is_appliance:
+        client = bench.site.clients[0].host
+        cut: PowerCut = ApplianceCut(run, bench, client, client, "")
+    else:
+        cut = power_cut.of_run(run, bench)
     try:
         return _all(run, bench, settings, cut, chance)
     except BaseException:
@@ -106,7 +123,9 @@ def _all(run: Context, bench: Bench, settings: Settings, cut: PowerCut, chance: 
     control: list[Moment] = []
     moments: list[tuple[RecordLayout, Moment]] = []
     stopped = ""
-    if settings.control != "none":
+    if test.appliance:
+        test.appliance.begin(directory, control=settings.control != "none")
+    if settings.control != "none" and not _keeps_unstable(test):
         moment, stopped = _control(test)
         control.append(moment)
     for number in range(1, 1 if stopped else settings.moments + 1):
@@ -131,13 +150,14 @@ def _store(run: Context, test: _Test, moments: list[Moment], control: list[Momen
 
 
 def _told(test: _Test, moments: list[Moment], control: list[Moment], stopped: str) -> PowerLoss:
+    asked = test.settings.control
     return PowerLoss(
         moments=tuple(moments),
         acknowledged=sum(moment.acknowledged for moment in moments),
         lost=sum(moment.lost for moment in moments),
         scope=test.cut.scope,
         asked=test.settings.moments,
-        control=test.settings.control,
+        control="unstable" if test.appliance and asked != "none" else asked,
         control_moments=tuple(control),
         stopped=stopped or ("" if len(moments) == test.settings.moments else "it was interrupted"),
     )
@@ -146,12 +166,22 @@ def _told(test: _Test, moments: list[Moment], control: list[Moment], stopped: st
 def _control(test: _Test) -> tuple[Moment, str]:
     """A power loss that must take acknowledged writes with it: number 0. The second: as of _lose_power."""
     kind, storage = test.settings.control, test.bench.storage
+    if test.appliance:
+        return _lose_power(test, test.layout(0, durable=False), test.settings.within, 0)
     if not storage:
         layout = test.layout(0, durable=False, direct=kind == "no-flush")
         return _lose_power(test, layout, test.settings.within, 0)
     layout = test.layout(0)
     with _unsynced(test) if kind == "no-sync" else _unflushed(test):
         return _lose_power(test, layout, test.settings.within, 0)
+
+
+def _keeps_unstable(test: _Test) -> bool:
+    """Whether no control is possible: an appliance that says of each write that it is stable."""
+    if not test.appliance:
+        return False
+    _prepare(test, test.layout(0))
+    return test.appliance.stable_anyway()
 
 
 @contextmanager
@@ -219,9 +249,11 @@ def _write_and_cut(
     cut, clock = test.cut, test.bench.site.clock
     _prepare(test, layout)
     log = f"{test.directory}/acknowledged-{layout.number}"
-    writer = cut.witness.start(
-        [*_helper(test, cut.witness), "write", layout.text(device=_device(test, layout)), log]
-    )
+    text = layout.text(device=_device(test, layout))
+    argv = [*_helper(test, cut.witness), "write", text, log]
+    if test.appliance and not layout.durable:
+        argv = test.appliance.write_argv(text, log)
+    writer = cut.witness.start(argv)
     begun, cut_ns, ended, still_on = False, None, None, ""
     try:
         answer = cut.witness.run(["sh", "-c", _AWAIT, "sh", log], deadline_s=_DEADLINE_S, check=False)
@@ -270,6 +302,8 @@ def _prepare(test: _Test, layout: RecordLayout) -> None:
         storage.server.run(["install", "-m", "0666", "/dev/null", file])
         # That there is a file must not be what the power loss takes.
         storage.server.run(["zpool", "sync", storage.pool.name])
+    elif test.appliance:
+        test.cut.witness.run(["sh", "-c", _TOUCH, "sh", layout.path], deadline_s=_DEADLINE_S)
     elif guard:
         guard.before_writing([layout.path], content=False)
 
@@ -285,16 +319,20 @@ def _helper(test: _Test, host: Host) -> list[str]:
     """The program on the host. What a host had in memory went with its power."""
     if host.name not in test.helped:
         host.run(["mkdir", "-p", test.directory])
-        host.put(_HELPER.read_bytes(), f"{test.directory}/helper.py")
+        host.put(_HELPER.read_bytes(), f"{test.directory}/{_HELPER.name}")
         test.helped.add(host.name)
-    return ["python3", "-I", "-S", f"{test.directory}/helper.py"]
+    return ["python3", "-I", "-S", f"{test.directory}/{_HELPER.name}"]
 
 
 def _read(test: _Test, *layouts: RecordLayout) -> list[Found]:
     """What is in each slot, by layout."""
     storage, reader = test.bench.storage, test.cut.reader
     paths = [f"{storage.path}/power-loss-{layout.number}" if storage else layout.path for layout in layouts]
-    texts = [layout.text(path, _device(test, layout)) for layout, path in zip(layouts, paths, strict=True)]
+    fresh = test.appliance is not None
+    texts = [
+        layout.text(path, _device(test, layout), fresh=fresh)
+        for layout, path in zip(layouts, paths, strict=True)
+    ]
     lines = reader.run([*_helper(test, reader), "read", *texts], deadline_s=_DEADLINE_S).stdout.splitlines()
     return [parse_found(line, layout) for line, layout in zip(lines, layouts, strict=True)]
 

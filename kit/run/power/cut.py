@@ -25,7 +25,7 @@ from kit.plan import power_steps
 from kit.recovery import power_undos, undo, work_directory
 from kit.recovery.journal import Undo
 from kit.rules.power import cut_devices
-from kit.setup import reimport
+from kit.setup import reimport, server_setup
 from kit.setup.bench import Bench, Storage
 from kit.setup.context import Context
 from kit.setup.site import Devices
@@ -135,6 +135,10 @@ class RealCut:
         self.scope: str = power.scope
 
     @property
+    def name(self) -> str:
+        return self.path or self.server.name
+
+    @property
     def of_server(self) -> bool:
         return self.power.scope == "server"
 
@@ -143,18 +147,22 @@ class RealCut:
         step = power_steps.cut(self.power, power_steps.what(self.run.plan))
         host = site.controller if step.host == power_undos.CONTROLLER else site.server
         assert host is not None and step.undo is not None
-        if self.of_server:
-            self.before = read_identity(self.server)
-        else:
-            self.there = _block_devices(self.server)
-            assert site.guard, "a real device is guarded"
-            # It must be let go of, to come back under its own name.
-            site.guard.release()
+        self._before_cut()
         with journal.step(step.name, **step.details):
             self.pending = undo.register(journal, step.host, host, step.undo)
             power_undos.run_own(host, step.commands[0].argv, "off")
             self._await_gone()
         return None
+
+    def _before_cut(self) -> None:
+        """Look at what must be the same, or another, afterwards."""
+        if self.of_server:
+            self.before = read_identity(self.server)
+            return
+        self.there = _block_devices(self.server)
+        assert self.run.site.guard, "a real device is guarded"
+        # It must be let go of, to come back under its own name.
+        self.run.site.guard.release()
 
     def _await_gone(self) -> None:
         """Raises NotCut if it is still there; SafetyRefusal if more than that is gone."""
@@ -163,7 +171,7 @@ class RealCut:
             if time.monotonic() > end:
                 off = shlex.join(self.power.off)[:200]
                 raise NotCut(
-                    f"{self.path or self.server.name} still answers {self.power.gone_within / 1e9:g} s after "
+                    f"{self.name} still answers {self.power.gone_within / 1e9:g} s after "
                     f"`{off}`: its power was not cut",
                     "did it cut the right power? gone_within in [power] gives it longer",
                 )
@@ -223,80 +231,34 @@ class RealCut:
         _settle(self.server, self.bench.storage, (self.path,))
 
     def bring_back(self) -> None:
-        self.power_on()
-        within_s = self.power.back_within / 1e9
-        if self.of_server:
-            self._await_server(within_s)
-        else:
-            self._await_device(within_s)
-        assert self.run.site.guard, "a real site is guarded"
-        # Serial and size are looked at again, before anything touches it.
-        self.run.site.guard.take_again(locks=self.of_server)
+        self.come_back()
         if self.of_server:
             storage = self.bench.storage
             assert storage, "scope server is over NFS"
-            self.run.site.guard.release()
-            work_directory.create(self.server, self.run.run_id, self.run.token)
             reimport.put_back(self.bench, storage, tuple(self.run.site.device_paths.values()))
         else:
             _forget_cached(self.server, (self.path,))
+
+    def come_back(self) -> None:
+        """Server or device, the same as before; without the pool. Raises HostError, SafetyRefusal."""
+        self.power_on()
+        within_s = self.power.back_within / 1e9
+        if self.of_server:
+            assert self.before
+            Booting(
+                self.run, self.before, f"`{shlex.join(self.power.on)[:200]}` turned its power on", "[power]"
+            ).wait(within_s)
+            take_again(self.run)
+        else:
+            self._await_device(within_s)
+            assert self.run.site.guard, "a real site is guarded"
+            # Serial and size are looked at again, before anything touches it.
+            self.run.site.guard.take_again(locks=False)
 
     def rescue(self) -> None:
         if self.pending is not None:
             with contextlib.suppress(KitError):
                 self.bring_back()
-
-    def _await_server(self, within_s: float) -> None:
-        assert self.run.site.reopen and self.before
-        end = time.monotonic() + within_s
-        try:
-            self.run.site.reopen(within_s)
-        except (HostKeyRefused, LoginRefused):
-            raise
-        except HostLost as error:
-            raise HostLost(
-                f"{self.server.name} is not back {within_s:g} s after `{shlex.join(self.power.on)[:200]}` "
-                f"turned its power on: {error.message}",
-                "look at its console. Once it lets in, `hsp clean` undoes what the journal still has; if it "
-                "only takes longer: back_within in [power]",
-            ) from error
-        now = read_identity(self.server)
-        if now.machine_id != self.before.machine_id:
-            raise SafetyRefusal(
-                f"{self.server.name} is another machine than before the power loss: {now.machine_id}, it was "
-                f"{self.before.machine_id}",
-                "nothing was done there",
-            )
-        if now.boot_id == self.before.boot_id:
-            raise NotCut(
-                f"{self.server.name} still runs since the same boot: its power was not cut",
-                "did `off` of [power] only break the connection?",
-            )
-        self._await_ready(end, within_s)
-
-    def _await_ready(self, end: float, within_s: float) -> None:
-        """Its devices and its NFS server: what lets in over SSH may still be starting them.
-
-        An nfs-server.service that starts later drops what was exported before (`exportfs -r`).
-        """
-        argv = ["sh", "-c", _MISSING, "sh", *self.run.site.device_paths.values()]
-        while missing := self.server.run(argv, check=False).stdout.splitlines():
-            if time.monotonic() > end:
-                break
-            time.sleep(_POLL_S)
-        back = f"{within_s:g} s after `{shlex.join(self.power.on)[:200]}` turned its power on"
-        if devices := [each for each in missing if each != _NFSD]:
-            raise DeviceGone(
-                f"{', '.join(devices)} on {self.server.name}: not there {back}",
-                "is it broken? if it only takes longer: back_within in [power]",
-            )
-        if missing:
-            raise HostError(
-                f"the NFS server of {self.server.name} does not run {back}",
-                "it has to start by itself when the server boots: systemctl enable nfs-server there; then "
-                "`hsp clean`",
-            )
-        udev.settle(self.server)
 
     def _await_device(self, within_s: float) -> None:
         end = time.monotonic() + within_s
@@ -334,11 +296,104 @@ class DeviceGone(HostError):
     """A device did not come back."""
 
 
+@dataclass(frozen=True)
+class Booting:
+    """A server that boots. `before`: who it was; `after`: what it does so after; `table`: of the testbed.
+
+    `patient`: it may answer in the old boot still, as it ends what runs there.
+    """
+
+    run: Context
+    before: HostIdentity
+    after: str
+    table: str
+    patient: bool = False
+
+    def wait(self, within_s: float) -> None:
+        """Until it answers in another boot, with its disks and its NFS server.
+
+        Raises NotCut: it runs since the same boot; DeviceGone, HostError, SafetyRefusal.
+        """
+        end = time.monotonic() + within_s
+        server = self.run.site.server
+        assert server
+        while not self._has_booted(server, end, within_s):
+            if not self.patient or time.monotonic() > end:
+                hint = "run the command there by hand, and look at its console"
+                raise NotCut(
+                    f"{server.name} still runs since the same boot as before {self.after}",
+                    hint if self.patient else "did `off` of [power] only break the connection?",
+                )
+            time.sleep(_POLL_S)
+        self._await_ready(server, end, within_s)
+
+    def _has_booted(self, server: Host, end: float, within_s: float) -> bool:
+        """Raises HostLost once it is too late, SafetyRefusal for another machine."""
+        assert self.run.site.reopen
+        try:
+            self.run.site.reopen(max(_ASK_S, end - time.monotonic()))
+            now = read_identity(server)
+        except HostKeyRefused:
+            raise
+        except (HostLost, DeadlineExceeded) as error:
+            # While it shuts down and boots, pam_nologin(8) refuses all but root.
+            if self.patient and time.monotonic() < end:
+                return False
+            if isinstance(error, LoginRefused):
+                raise
+            raise HostLost(
+                f"{server.name} is not back {within_s:g} s after {self.after}: {error.message}",
+                "look at its console. Once it lets in, `hsp clean` undoes what the journal still has; if it "
+                f"only takes longer: back_within in {self.table}",
+            ) from error
+        if now.machine_id != self.before.machine_id:
+            raise SafetyRefusal(
+                f"{server.name} is another machine than before: {now.machine_id}, it was "
+                f"{self.before.machine_id}",
+                "nothing was done there",
+            )
+        return now.boot_id != self.before.boot_id
+
+    def _await_ready(self, server: Host, end: float, within_s: float) -> None:
+        """Its devices and its NFS server: what lets in over SSH may still be starting them.
+
+        An nfs-server.service that starts later drops what was exported before (`exportfs -r`).
+        """
+        argv = ["sh", "-c", _MISSING, "sh", *self.run.site.device_paths.values()]
+        while missing := server.run(argv, check=False).stdout.splitlines():
+            if time.monotonic() > end:
+                break
+            time.sleep(_POLL_S)
+        back = f"{within_s:g} s after {self.after}"
+        if devices := [each for each in missing if each != _NFSD]:
+            raise DeviceGone(
+                f"{', '.join(devices)} on {server.name}: not there {back}",
+                f"is it broken? if it only takes longer: back_within in {self.table}",
+            )
+        if missing:
+            raise HostError(
+                f"the NFS server of {server.name} does not run {back}",
+                "it has to start by itself when the server boots: systemctl enable nfs-server there; then "
+                "`hsp clean`",
+            )
+        udev.settle(server)
+
+
+def take_again(run: Context) -> None:
+    """After a boot: serial and size of each device, before anything touches it; directory, partitions."""
+    assert run.site.guard and run.site.server, "a real site is guarded"
+    run.site.guard.take_again(locks=True)
+    # The pool is next, and opens them itself.
+    run.site.guard.release()
+    work_directory.create(run.site.server, run.run_id, run.token)
+    server_setup.partition_again(run, run.site.server)
+
+
 def of_run(run: Context, bench: Bench) -> PowerCut:
-    """What cuts the power at this testbed."""
+    """What cuts the power of a server or device that can be looked into."""
     site, storage = bench.site, bench.storage
     server = storage.server if storage else site.server
-    assert server is not None, "the plan has refused an appliance"
+    assert server is not None, "an appliance has a cut of its own"
     witness = bench.site.clients[0].host if storage else server
     if site.devices is not None:
         return LabCut(bench, site.devices, witness, server, storage)
