@@ -1,0 +1,1 @@
+"""What the network takes of a client's latency."""
