@@ -39,10 +39,11 @@ def curve(life: CacheLife, title: str) -> Figure:
         "line": {"color": palette.PAGE_LIGHT["ink"], "width": 2},
         "hovertemplate": f"%{{y:.3~g}} {name} in the L2ARC at %{{x:.1f}} s<extra></extra>",
     })  # fmt: skip
+    meanwhile = [each for each in life.imports if each.begin_s >= 0]
     legend: Layout = {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
     layout = figure.layout(
         _HEIGHT_PX, {"l": 52, "r": 58, "t": 62, "b": 44}, barmode="stack", bargap=0, dragmode=False,
-        legend=legend, shapes=[_import(each.begin_s, each.end_s) for each in life.imports],
+        legend=legend, shapes=[_import(each.begin_s, each.end_s) for each in meanwhile],
         xaxis=figure.time_axis(end_s, showgrid=False),
         yaxis={"range": [0, 1], "tickformat": ".0%", "title": {"text": "of the reads"}},
         yaxis2={"overlaying": "y", "side": "right", "range": [0, round_up(1.1 * max(most, 1) / unit)],
@@ -74,7 +75,9 @@ def _import(begin_s: float, end_s: float) -> Layout:
 
 def _caption(life: CacheLife) -> str:
     text = "One bar = the reads of a window, by the tier that answered. Line: what the L2ARC holds."
-    if life.imports:
+    if any(each.begin_s < 0 for each in life.imports):
+        text += " Before its begin the server was restarted."
+    if any(each.begin_s >= 0 for each in life.imports):
         text += " Red: the pool is exported and imported."
     ends = [each for each in life.reached if each.part in (0.5, 0.9)]
     if not (ends and life.settled):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import polars as pl
 
-from kit.core.text import listed
+from kit.core.text import listed, whole
 from kit.core.units import commas, format_decimal_bytes, format_duration_s, format_percent, format_rate
 from kit.store.labels import SERVER
 from kit.store.latency import Latency
@@ -22,6 +22,7 @@ from kit.store.phase import Phase
 from kit.store.summary import Summary
 from reports.features.cache_life import curve
 from reports.features.feature import Feature, Judged
+from reports.statistics.proportion import interval
 from reports.statistics.quantiles import ANY, percentile_ns
 
 _WINDOWS = 40
@@ -29,6 +30,7 @@ _MINUTE_NS = 60 * 10**9
 _FEWEST_READS = 100
 # An L2ARC that answers less than so much of its share before is called cold, more than so much warm.
 _COLD, _WARM = 0.25, 0.75
+_RESTARTS = {"reboot": "reboot", "power-cut": "power cut"}
 # Of an L2ARC that answered less before, neither is said.
 _LEAST_SHARE = 0.02
 
@@ -40,16 +42,14 @@ def describe(manifest: Manifest, latency: Latency) -> list[CacheLife]:
 
 def _life(manifest: Manifest, phase: Phase, latency: Latency) -> CacheLife | None:
     (begin_ns, end_ns), column_ns = latency.stretch(phase)
-    reads = latency.cells.filter(
-        (pl.col("phase") == phase.name) & (pl.col("layer") == SERVER) & (pl.col("op") == "read")
-    )
+    reads = _reads(latency, phase)
     if not reads.height:
         return None
     columns = -(-(end_ns - begin_ns) // column_ns)
     width_ns = column_ns * -(-columns // _WINDOWS)
     points = _points(reads, phase, begin_ns, width_ns)
     devices = manifest.testbed.of_role("cache")
-    imports = [*_imports(reads, phase, len(devices))]
+    imports = [*_restart(manifest, phase, latency), *_imports(reads, phase, len(devices))]
     if not (warming := until_import(points, imports, width_ns / 1e9)):
         return None
     shares = np.array([each.shares.get("l2arc", 0.0) for each in warming])
@@ -71,11 +71,18 @@ def _life(manifest: Manifest, phase: Phase, latency: Latency) -> CacheLife | Non
     )
 
 
+def _reads(latency: Latency, phase: Phase) -> pl.DataFrame:
+    """Those of the phase, as the server has seen them."""
+    return latency.cells.filter(
+        (pl.col("phase") == phase.name) & (pl.col("layer") == SERVER) & (pl.col("op") == "read")
+    )
+
+
 def until_import(
     points: Sequence[CachePoint], imports: Sequence[CacheImport], window_s: float
 ) -> list[CachePoint]:
     """The windows before the first import: after it the ARC is empty, and the L2ARC answers more."""
-    end_s = min((each.begin_s for each in imports), default=math.inf)
+    end_s = min((each.begin_s for each in imports if each.begin_s >= 0), default=math.inf)
     return [each for each in points if each.at_s + window_s <= end_s]
 
 
@@ -142,10 +149,10 @@ def _feed_max(manifest: Manifest) -> float | None:
     set_ = {each.name: each.set for each in manifest.tunables}
     values = {**manifest.modules.get("zfs", {}), **{name: value for name, value in set_.items() if value}}
     names = ("write_max", "write_boost", "feed_secs", "feed_min_ms", "feed_again")
-    known = [values.get(f"l2arc_{name}", "") for name in names]
-    if not all(each.isdecimal() for each in known):
+    known = [number for name in names if (number := whole(values.get(f"l2arc_{name}", ""))) is not None]
+    if len(known) < len(names):
         return None
-    most, boost, seconds, least_ms, again = map(int, known)
+    most, boost, seconds, least_ms, again = known
     dilation = manifest.clock.dilation if manifest.clock else 1
     period_s = least_ms / 1e3 if again else float(seconds)
     return (most + boost) * dilation / period_s if period_s else None
@@ -171,19 +178,55 @@ def _imports(reads: pl.DataFrame, phase: Phase, devices: int) -> Iterator[CacheI
             share_after=_share(reads, *of_after, ("l2arc",)),
             cached_before=_share(reads, *of_before, ("dram", "l2arc")),
             cached_after=_share(reads, *of_after, ("dram", "l2arc")),
+            reads_before=_count(_between(reads, *of_before)),
+            reads_after=_count(_between(reads, *of_after)),
             rebuilt_s=(back.at_ns - each.begin_ns) / 1e9 if back else None,
             rebuilt_bytes=max(0, last.rebuilt_bytes - before.rebuilt_bytes),
             failures=last.rebuild_failures - before.rebuild_failures,
         )
 
 
+def _restart(manifest: Manifest, phase: Phase, latency: Latency) -> Iterator[CacheImport]:
+    """Of the server, before the phase; the reads before it are those of the phase before."""
+    made, names = phase.restarted, [each.name for each in manifest.phases]
+    if made is None or not (number := names.index(phase.name)):
+        return
+    before = manifest.phases[number - 1]
+    width_ns = min(_MINUTE_NS, before.end_ns - before.start_ns, phase.end_ns - phase.start_ns)
+    # A load ends in its last interval.
+    of_before = _reads(latency, before), before.end_ns - width_ns, before.end_ns - before.interval_ns
+    of_after = _reads(latency, phase), phase.start_ns, phase.start_ns + width_ns
+    yield CacheImport(
+        kind=made.kind,
+        begin_s=(made.begin_ns - phase.start_ns) / 1e9,
+        end_s=0,
+        import_s=(made.import_ns - phase.start_ns) / 1e9,
+        window_s=width_ns / 1e9,
+        share_before=_share(*of_before, ("l2arc",)),
+        share_after=_share(*of_after, ("l2arc",)),
+        cached_before=_share(*of_before, ("dram", "l2arc")),
+        cached_after=_share(*of_after, ("dram", "l2arc")),
+        reads_before=_count(_between(*of_before)),
+        reads_after=_count(_between(*of_after)),
+        rebuilt_s=None if made.rebuilt_ns is None else made.rebuilt_ns / 1e9,
+        rebuilt_bytes=made.rebuilt_bytes,
+        failures=made.failures,
+    )
+
+
 def _share(reads: pl.DataFrame, begin_ns: int, end_ns: int, tiers: Sequence[str]) -> float | None:
     """Of these tiers, of the reads in intervals that begin between the two; None of too few."""
-    part = reads.filter(pl.col("time_ns").is_between(begin_ns, end_ns, closed="left"))
-    ios = int(part["count"].sum())
-    return (
-        int(part.filter(pl.col("tier").is_in(tiers))["count"].sum()) / ios if ios >= _FEWEST_READS else None
-    )
+    part = _between(reads, begin_ns, end_ns)
+    ios = _count(part)
+    return _count(part.filter(pl.col("tier").is_in(tiers))) / ios if ios >= _FEWEST_READS else None
+
+
+def _between(reads: pl.DataFrame, begin_ns: int, end_ns: int) -> pl.DataFrame:
+    return reads.filter(pl.col("time_ns").is_between(begin_ns, end_ns, closed="left"))
+
+
+def _count(reads: pl.DataFrame) -> int:
+    return int(reads["count"].sum())
 
 
 def answer(summary: Summary) -> Iterator[str]:
@@ -204,6 +247,7 @@ def sentences(summary: Summary) -> Iterator[str]:
             yield from filter(None, [_forecast(each)])
         for imported in each.imports:
             yield _of_import(imported)
+            yield from _of_rebuild(imported)
             yield from _both(imported)
         if each.captured is not None:
             left = f"Of the bytes that left the ARC in phase {each.phase} and may be in the L2ARC"
@@ -232,20 +276,38 @@ def _rates(life: CacheLife) -> Iterator[str]:
     first, last = (each.ios / life.window_s for each in (warming[0], warming[-1]))
     if first:
         begin, end = commas(round(first)), commas(round(last))
-        yield f"Reads a second: {begin} at first, {end} at the end ({last / first:.2g} times)."
+        few = min(warming[0].ios, warming[-1].ios) < _FEWEST_READS
+        times = "too few reads to say how many times" if few else f"{last / first:.2g} times"
+        yield f"Reads a second: {begin} at first, {end} at the end ({times})."
 
 
 def _of_import(found: CacheImport) -> str:
-    took = f"an export and import of the pool ({_time(found.end_s - found.begin_s)})"
+    away = _time(found.end_s - found.begin_s)
+    took = (
+        f"an export and import of the pool ({away})"
+        if found.import_s is None
+        else f"a {_RESTARTS[found.kind]} of the server ({away} until the first read)"
+    )
     if found.share_before is None or found.share_after is None:
         return f"Too few reads beside {took} say what the L2ARC answers after it."
     own = f"{format_percent(found.share_after)} of the reads, {format_percent(found.share_before)} before"
-    if found.share_before >= _LEAST_SHARE and found.share_after <= _COLD * found.share_before:
-        return f"After {took} the L2ARC comes back cold: {own}{_why_cold(found)}."
-    warm = found.rebuilt_bytes and found.share_after >= _WARM * found.share_before
-    if warm and found.share_before >= _LEAST_SHARE:
-        return f"After {took} the L2ARC comes back warm: {own}."
+    if found.share_before >= _LEAST_SHARE:
+        before, after = _ranges(found, found.share_before, found.share_after)
+        is_cold = found.share_after <= _COLD * found.share_before
+        is_warm = bool(found.rebuilt_bytes) and found.share_after >= _WARM * found.share_before
+        if is_cold and after[1] < before[0]:
+            return f"After {took} the L2ARC comes back cold: {own}{_why_cold(found)}."
+        if is_warm and after[0] > _COLD * before[1]:
+            return f"After {took} the L2ARC comes back warm: {own}."
+        if is_cold or is_warm:
+            own += ", which may be chance: too few reads to call it cold or warm"
     return f"After {took} the L2ARC answers {own}."
+
+
+def _ranges(found: CacheImport, before: float, after: float) -> list[tuple[float, float]]:
+    """Of both shares, as far as so many reads tell; without a range where no number of reads was stored."""
+    pairs = (before, found.reads_before), (after, found.reads_after)
+    return [interval(round(share * ios), ios) if ios else (share, share) for share, ios in pairs]
 
 
 def _why_cold(found: CacheImport) -> str:
@@ -254,6 +316,21 @@ def _why_cold(found: CacheImport) -> str:
     if not found.rebuilt_bytes:
         return "; nothing was rebuilt"
     return "" if found.rebuilt_s else f"; {format_decimal_bytes(found.rebuilt_bytes)} of it had been rebuilt"
+
+
+def _of_rebuild(found: CacheImport) -> Iterator[str]:
+    """How long a restart took, and reading the L2ARC in; of an import the table has it."""
+    if found.import_s is None:
+        return
+    began = _time(found.import_s - found.begin_s)
+    after = f"The import of the pool began {began} after the begin of the {_RESTARTS[found.kind]}"
+    size = format_decimal_bytes(found.rebuilt_bytes)
+    if found.rebuilt_s is not None:
+        yield f"{after}; {_time(found.rebuilt_s)} after that the L2ARC was read in ({size} of records)."
+    elif found.rebuilt_bytes:
+        yield f"{after}; {size} of records of the L2ARC had been read in when the phase ended, not all."
+    else:
+        yield f"{after}; nothing of the L2ARC was read in."
 
 
 def _both(found: CacheImport) -> Iterator[str]:
