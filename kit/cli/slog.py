@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -21,15 +22,23 @@ from kit.cli.options import (
 )
 from kit.cli.result import OutputTargets
 from kit.cli.usage import refuse_unused
+from kit.core.errors import EXIT_INTERRUPTED, EXIT_OK
 from kit.core.output import emit_json, emit_text, say
 from kit.core.progress import Progress
 from kit.core.terminal import terminal_width
 from kit.lab.image.image import DEFAULT_KERNEL, DEFAULT_SUITE, ImageInputs
-from kit.session.slog import SlogOptions, find_target, measure_each
+from kit.session.measure import MeasuredRun
+from kit.session.place import Request
+from kit.session.slog import State, find_target, measure_each, plan_slog
+from kit.store.manifest import read_manifest
+from kit.store.printed.slog import SlogTest
+from kit.store.stored import Json
+from reports.devices.slog import slog_tests
 from reports.output import slog_table
-from reports.verdict.slog_write_cache import judge
+from reports.verdict.slog_write_cache import CacheVerdict, judge
 
 _WRITES_HELP = "Writes of each size; of large ones, 256 MiB. A p99.9 takes 3688."
+_MOST_REASONS = 5
 
 
 DevicesArgument = Annotated[
@@ -54,7 +63,7 @@ def slog(
     devices: DevicesArgument,
     testbed: LabTestbedOption = None,
     state: Annotated[
-        Literal["as-found", "fresh", "aged"],
+        State,
         typer.Option("--state", help="Before: nothing, a purge, or a purge and two fills."),
     ] = "as-found",
     writes: Annotated[
@@ -77,26 +86,45 @@ def slog(
       hsp slog /dev/disk/by-id/nvme-A --state aged --erase-serial S5H9NS0N123456
     """
     (chosen,) = OutputTargets.of(kind, None, json_output).kinds
-    json_output, row = chosen == "json", chosen == "row"
     targets = [find_target(device, testbed) for device in devices]
     in_lab = [target.is_lab for target in targets]
     refuse_unused(context, {"the lab": all(in_lab), "hosts of your own": not any(in_lab)})
-    options, progress = SlogOptions(state, writes, seed), Progress()
-    inputs, measured = ImageInputs(suite, tuple(pin or ()), kernel), []
-    for test, file in measure_each(targets, options, inputs, results, erase_serial or [], progress):
-        cache = judge(test)
-        measured.append((test, cache))
-        say(f"stored: {file}")
-        if row:
-            emit_json(slog_table.row(test, cache))
-        elif not json_output:
-            emit_text([*slog_table.text(test, cache, terminal_width()), *([""] if len(targets) > 1 else [])])
-    if json_output:
-        found = [
-            {**test.as_json(), "power_loss_protection": {"code": cache.code, "why": cache.why}}
-            for test, cache in measured
-        ]
-        emit_json(found[0] if len(targets) == 1 else {"format": 1, "tests": found})
-    elif len(targets) > 1 and not row:
-        emit_text(slog_table.side_by_side(measured, terminal_width()))
-        say("`hsp sheet FILE... --need need.toml` holds these results against what you need")
+    plans = [plan_slog(target, testbed, state, writes) for target in targets]
+    inputs = ImageInputs(suite, tuple(pin or ()), kernel)
+    request = Request(results, inputs, erase_serials=tuple(erase_serial or ()), seed=seed)
+    several, found, code = len(targets) > 1, list[tuple[SlogTest, CacheVerdict]](), EXIT_OK
+    for measured in measure_each(plans, request, Progress()):
+        for test, cache in _found(measured):
+            found.append((test, cache))
+            if chosen == "row":
+                emit_json(slog_table.row(test, cache))
+            elif chosen == "text":
+                emit_text([*slog_table.text(test, cache, terminal_width()), *([""] if several else [])])
+        if measured.failure:
+            raise measured.failure
+        code = max(code, measured.code)
+        if code == EXIT_INTERRUPTED:
+            break
+    if chosen == "json":
+        made = [_as_json(*each) for each in found]
+        emit_json(made[0] if len(made) == 1 and not several else {"format": 1, "tests": made})
+    elif several and chosen == "text":
+        emit_text(slog_table.side_by_side(found, terminal_width()))
+        say("`hsp sheet RUN... --need need.toml` holds these runs against what you need")
+    raise typer.Exit(code)
+
+
+def _found(measured: MeasuredRun) -> Iterator[tuple[SlogTest, CacheVerdict]]:
+    """What a run says of its device; says where it is, and why its figures are not those of a valid run."""
+    if not measured.summary.rows:
+        return
+    say(f"run:    {measured.run_dir.path}\nreport: {measured.run_dir.report.absolute().as_uri()}")
+    if measured.summary.verdict != "valid":
+        say(f"verdict: {measured.summary.state}")
+        for reason in measured.summary.shown_reasons[:_MOST_REASONS]:
+            say(f"  {reason}")
+    yield from ((test, judge(test)) for test in slog_tests(read_manifest(measured.run_dir)))
+
+
+def _as_json(test: SlogTest, cache: CacheVerdict) -> Json:
+    return {**test.as_json(), "power_loss_protection": {"code": cache.code, "why": cache.why}}

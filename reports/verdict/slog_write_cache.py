@@ -3,7 +3,7 @@
 FLUSH is the command by which a device writes its volatile cache to the medium. With capacitors for a power
 loss the cache counts as stable, and FLUSH has nothing to do. Without them it waits until the medium has the
 data. A slow FLUSH is not that: firmware, a bridge or a network may take as long. So a FLUSH with nothing to
-write, and a read of a sector that was just read, are measured and taken off: what is left grows with the
+write, and a read of what was just read, are measured and taken off: what is left grows with the
 data. A device that says it has no volatile cache gets no FLUSH.
 
 Timing is evidence, never a proof: a device that ignores FLUSH is as fast. Only a power loss shows it.
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kit.core.units import format_binary_bytes, format_latency
-from kit.store.slog import DSYNC, FLUSH_IDLE, FLUSHED, READ_CACHED, SlogTest
+from kit.store.printed.slog import DSYNC, FLUSH_IDLE, FLUSHED, READ_CACHED, SlogTest
 from reports.statistics.quantiles import percentile_ns
 
 # No NAND flash is known that programs a page in less: XL-FLASH takes 75 us (ISSCC 2020), of which two bins
@@ -90,11 +90,11 @@ def _without_flush(test: SlogTest) -> CacheVerdict:
             "protected", _PROTECTED, f"it says that it has no volatile cache, and takes {cost}"
         )
     if not reads:
-        return _unknown("a read of a cached sector was not measured, so the medium's part is not known")
+        return _unknown("a cached read was not measured, so the medium's part is not known")
     read_us = max(reads.values())
     says = (
         f"it says that it has no volatile cache, and takes {cost} at the median, and "
-        f"{format_latency(read_us)} for a read of a sector that was just read"
+        f"{format_latency(read_us)} for a read of what was just read"
     )
     if least - read_us < MEDIUM_US:
         if read_us < MEDIUM_US:

@@ -1,4 +1,4 @@
-"""The result of `hsp slog`: a file that holds all of it."""
+"""The result of `hsp slog`: what it prints as JSON, from the phases of a run on one device."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Literal
 
 from kit.store.format import Format
+from kit.store.parts.forces import FLUSH_IDLE as FLUSH_IDLE
+from kit.store.parts.forces import READ_CACHED as READ_CACHED
 from kit.store.parts.forces import Forces
 from kit.store.stored import Count, Many, Stored
 
@@ -16,8 +18,6 @@ THREADS = (1, 2, 4, 8, 16)
 FLUSHED = "fdatasync"
 DSYNC = "open_datasync"
 JOURNAL = "open_sync"
-# Without a write: what a command takes where there is nothing to bring to the medium.
-FLUSH_IDLE, READ_CACHED = "flush_idle", "read_cached"
 BLOCK = 4096
 
 
@@ -33,9 +33,9 @@ class SlogDevice(Stored):
     firmware: str | None
     serial: str
     size_bytes: Count
-    sector_bytes: Count
+    sector_bytes: Count | None
     transport: str
-    rotational: bool
+    rotational: bool | None
     write_cache: str | None
     fua: bool | None
     driver: str | None
@@ -45,7 +45,7 @@ class SlogDevice(Stored):
 
 
 class SlogState(Stored):
-    """What was done before: nothing, a purge, or fills. `filled_bytes`: proven by the device's counter.
+    """What was done before: nothing, a purge, or more. `filled_bytes`: proven by the device's counter.
 
     `aged_in`: the earlier run that filled an emulated device.
     """
@@ -56,10 +56,20 @@ class SlogState(Stored):
     aged_in: str | None = None
 
 
+class SlogRow(Stored):
+    """Of a device in summary.json: `code` of the sentence, which people read, and `why` it was chosen."""
+
+    device: str
+    code: Literal["protected", "not-protected", "cache-off", "unknown"]
+    sentence: str
+    why: str
+
+
 class SlogTest(Stored):
-    """One device: forced writes by size and by threads. `seed`: of places and content."""
+    """One device: forced writes by size and by threads. `run`: its id; `seed`: of places and content."""
 
     format: Format
+    run: str
     kit: str
     utc: str
     kernel: str

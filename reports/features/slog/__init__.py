@@ -1,0 +1,1 @@
+"""A bare device as a log device."""
