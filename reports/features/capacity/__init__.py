@@ -1,0 +1,1 @@
+"""Open loops, and the rate up to which a limit is kept."""
