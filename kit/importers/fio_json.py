@@ -6,7 +6,7 @@ kit.load.fio_json finds the documents, kit.importers.fio_reports which of them h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,27 +40,35 @@ def read(source: Source, options: Options, tally: Accumulator) -> Account:
     The host is that of the options; else the file's, the client's and the job's name.
     """
     account = Account(str(source.path))
-    for document in last_reports(source, account.warnings):
-        for job in jobs_of(document):
-            _add_job(source, account, tally, options, job, document.get("global options"))
-        # One document was appended to the other: their runs were one after the other.
-        account.runtime_ns += runtime_ms(document) * 10**6
+
+    def add(job: Json, op: str) -> int:
+        name = str(job.get("jobname", ""))
+        names = (source.host, str(job.get("hostname") or ""), name)
+        host = options.host or "/".join(filter(None, names))[:200]
+        return _add(source, account, tally, host, name, op, job.get(op))
+
+    add_jobs(source, account, add)
     return account
 
 
-def _add_job(
-    source: Source, account: Account, tally: Accumulator, options: Options, job: Json, of_all: Any
-) -> None:
+def add_jobs(source: Source, account: Account, add: Callable[[Json, str], int]) -> None:
+    """All jobs of a file. `add` adds one direction of a job, and returns how many I/Os of it are counted."""
+    for document in last_reports(source, account.warnings):
+        for job in jobs_of(document):
+            _add_job(account, add, job, document.get("global options"))
+        # One document was appended to the other: their runs were one after the other.
+        account.runtime_ns += runtime_ms(document) * 10**6
+
+
+def _add_job(account: Account, add: Callable[[Json, str], int], job: Json, of_all: Any) -> None:
     """`of_all`: options that stand before the first job."""
     name = str(job.get("jobname", ""))
     if job.get("error"):
         account.warnings.append(f"fio reports an error in job {name!r}")
-    names = (source.host, str(job.get("hostname") or ""), name)
-    host = options.host or "/".join(filter(None, names))[:200]
-    ios = {op: _add(source, account, tally, host, name, op, job.get(op)) for op in (*OPS, "trim", "sync")}
+    ios = {op: add(job, op) for op in (*OPS, "trim", "sync")}
     _leave_out_mixed(account, job)
     given = (job.get("job options"), of_all)
-    asked = [key for key in _FORCES if any(str(_get(each, key) or 0).strip("0") for each in given)]
+    asked = [key for key in _FORCES if any(str(get(each, key) or 0).strip("0") for each in given)]
     if ios["write"] and ios["sync"]:
         account.warnings.append(
             f"job {name!r}: its {commas(ios['write'])} writes were not safe when they ended; the "
@@ -73,7 +81,7 @@ def _add_job(
         )
 
 
-def _get(value: Any, key: str) -> Any:
+def get(value: Any, key: str) -> Any:
     return value.get(key) if isinstance(value, dict) else None
 
 
@@ -81,21 +89,19 @@ def _add(
     source: Source, account: Account, tally: Accumulator, host: str, job: str, op: str, part: Any
 ) -> int:
     """Add one direction of one job: how many I/Os of it are in the bins."""
-    ios = _get(part, "total_ios")
     where = f"job {job!r}, {op}"
-    if ios is not None and not _is_count(ios):
-        raise source.fail(None, f"{where}: total_ios is {str(ios)[:40]!r}", "is the file as fio wrote it?")
-    timed = next((t for k in ("clat_ns", "lat_ns") if _get(t := _get(part, k), "bins")), None)
+    ios = ios_of(source, where, part)
+    timed = next((t for k in ("clat_ns", "lat_ns") if get(t := get(part, k), "bins")), None)
     if timed is None:
         if op == "sync" and ios:
             account.read(ios)
             account.leave_out("fsync or fdatasync calls whose times are not in the file", ios)
-        elif ios or (ios is None and _get(part, "io_bytes")):
-            raise _without_bins(source, where, ios, part)
+        elif ios or (ios is None and get(part, "io_bytes")):
+            raise without_bins(source, where, ios, part)
         return 0
     bins = _bins(source, where, timed)
     counted = sum(bins.values())
-    _tell_apart(account, where, op, counted, ios)
+    tell_apart(account, where, op, counted, ios)
     if op == "trim":
         account.leave_out(TRIMS, counted)
         return counted
@@ -113,14 +119,22 @@ def _add(
     return counted
 
 
-def _is_count(value: Any) -> bool:
+def ios_of(source: Source, where: str, part: Any) -> int | None:
+    """How many I/Os fio says a direction of a job had. Raises ConfigError."""
+    ios = get(part, "total_ios")
+    if ios is not None and not is_count(ios):
+        raise source.fail(None, f"{where}: total_ios is {str(ios)[:40]!r}", "is the file as fio wrote it?")
+    return int(ios) if ios is not None else None
+
+
+def is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value <= _MAX_COUNT
 
 
 def _bins(source: Source, where: str, timed: dict[str, Any]) -> dict[str, int]:
     """I/Os by latency. Raises ConfigError if these are not all that fio counted."""
     bins, total = timed["bins"], timed.get("N")
-    if not isinstance(bins, dict) or not all(map(_is_count, bins.values())):
+    if not isinstance(bins, dict) or not all(map(is_count, bins.values())):
         raise source.fail(None, f"{where}: bins are not latency: count", "is the file as fio wrote it?")
     counted = sum(bins.values())
     # fio before 3.18 has no N.
@@ -131,7 +145,7 @@ def _bins(source: Source, where: str, timed: dict[str, Any]) -> dict[str, int]:
     return bins
 
 
-def _tell_apart(account: Account, where: str, op: str, counted: int, ios: int | None) -> None:
+def tell_apart(account: Account, where: str, op: str, counted: int, ios: int | None) -> None:
     """Count the I/Os as read, and tell of those that are in the bins or in total_ios alone."""
     account.read(counted)
     if ios is not None and ios > counted:
@@ -141,10 +155,10 @@ def _tell_apart(account: Account, where: str, op: str, counted: int, ios: int | 
         account.warnings.append(f"{where}: the bins hold {commas(counted)} I/Os, total_ios is {commas(ios)}")
 
 
-def _without_bins(source: Source, where: str, ios: int | None, part: Any) -> ConfigError:
+def without_bins(source: Source, where: str, ios: int | None, part: Any) -> ConfigError:
     """The error for I/Os of which the file has no histogram that is read."""
     many = f"{commas(ios)} I/Os" if ios else "I/Os"
-    if _get(_get(part, "clat"), "bins") or _get(_get(part, "lat"), "bins"):
+    if get(get(part, "clat"), "bins") or get(get(part, "lat"), "bins"):
         return source.fail(
             None,
             f"{where}: {many} in microseconds: this is json+ of fio 2, and only that of fio 3 is read",
@@ -153,14 +167,14 @@ def _without_bins(source: Source, where: str, ios: int | None, part: Any) -> Con
     return source.fail(
         None,
         f"{where}: {many} but no bins: fio's plain JSON (--output-format=json) has none, nor has json+ with "
-        "clat_percentiles=0",
+        "clat_percentiles=0; plain JSON is read where each job has percentiles",
         HINT,
     )
 
 
 def _leave_out_mixed(account: Account, job: Json) -> None:
     """Tell of I/Os that fio has reported as one sum (unified_rw_reporting=mixed), and not by direction."""
-    ios = _get(job.get("mixed"), "total_ios")
+    ios = get(job.get("mixed"), "total_ios")
     # With unified_rw_reporting=both the sum stands beside its parts.
     if type(ios) is int and 0 < ios <= _MAX_COUNT and not any(op in job for op in OPS):
         account.read(ios)

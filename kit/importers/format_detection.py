@@ -17,26 +17,46 @@ from kit import __version__
 from kit.core.errors import ConfigError
 from kit.core.text import commas, some
 from kit.importers import (
-    diskinfo,
     fio_histogram_log,
     fio_json,
     fio_latency_log,
     fio_other_logs,
     kit_trace,
-    pg_test_fsync,
     two_columns,
     zpool_iostat,
 )
 from kit.importers.base import Format, Options, Reading, only_kind
 from kit.importers.histogram_accumulator import Account
 from kit.importers.source import Source
+from kit.importers.summaries import (
+    bpf_histograms,
+    diskinfo,
+    elbencho,
+    fio_percentiles,
+    hdr_histogram,
+    ioping,
+    nfs_client,
+    pg_test_fsync,
+    prometheus,
+    vdbench,
+)
 from kit.load.fio_latency_log import shown
 from kit.store.format import FORMAT
 
 # The first that recognises a file is taken: those with an unmistakable beginning come first.
 FORMATS = (
+    bpf_histograms.FORMAT,
     kit_trace.FORMAT,
+    elbencho.FORMAT,
+    fio_percentiles.FORMAT,
     fio_json.FORMAT,
+    nfs_client.FORMAT,
+    nfs_client.NFSIOSTAT_FORMAT,
+    ioping.FORMAT,
+    vdbench.FORMAT,
+    hdr_histogram.FORMAT,
+    hdr_histogram.TEXT_FORMAT,
+    prometheus.FORMAT,
     zpool_iostat.FORMAT,
     pg_test_fsync.FORMAT,
     diskinfo.FORMAT,

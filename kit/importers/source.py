@@ -5,16 +5,19 @@ Memory stays at a few blocks whatever the size of the file, also where little in
 
 from __future__ import annotations
 
+import functools
 import gzip
 import re
 import stat
+import sys
+import tempfile
 import zlib
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import IO, BinaryIO, TypeVar
 
 import numpy as np
 
@@ -58,6 +61,31 @@ _COMPRESSED = re.compile(r"\.(gz|zst)$")
 _SUFFIXES = re.compile(r"(?:\.log|\.json|\.txt|\.csv)+$")
 
 
+STANDARD_INPUT = Path("-")
+_MOST_PIPED_BYTES = 16 << 30
+
+
+@functools.cache
+def _spooled() -> IO[bytes]:
+    """Standard input as a file: it is read more than once. It is gone when the program ends."""
+    if sys.stdin is None or sys.stdin.isatty():
+        raise ConfigError("standard input is a terminal", "pipe a file into it, as in `... | hsp import -`")
+    try:
+        file = tempfile.NamedTemporaryFile(prefix="hsp-import-")
+        while piece := sys.stdin.buffer.read(BLOCK_BYTES):
+            file.write(piece)
+            if file.tell() > _MOST_PIPED_BYTES:
+                raise ConfigError(
+                    f"standard input: more than {_MOST_PIPED_BYTES >> 30} GiB", "save it as a file"
+                )
+        file.flush()
+    except OSError as error:
+        raise ConfigError(
+            f"standard input cannot be kept in {tempfile.gettempdir()}: {error.strerror}", "save it as a file"
+        ) from error
+    return file
+
+
 class Source:
     """One input file. `tell` gets the bytes of the file on disk that have been read so far.
 
@@ -67,10 +95,11 @@ class Source:
     """
 
     def __init__(self, path: Path, tell: Callable[[int], None] = lambda done: None) -> None:
-        self.path = path
+        self._opened = Path(_spooled().name) if path == STANDARD_INPUT else path
+        self.path = Path("standard input") if path == STANDARD_INPUT else path
         self._tell = tell
         try:
-            status = path.stat()
+            status = self._opened.stat()
         except OSError as error:
             raise ConfigError(f"{path}: cannot be read: {error.strerror}", "check the name") from error
         except ValueError:  # a NUL in the name
@@ -79,11 +108,11 @@ class Source:
             ) from None
         if not stat.S_ISREG(status.st_mode) or is_of_kernel(status):
             raise ConfigError(
-                f"{path}: not a regular file", "give the log itself; a pipe cannot be read twice"
+                f"{path}: not a regular file", "give the log itself, or - for what comes through a pipe"
             )
         self.size_bytes = status.st_size
         self.identity = (status.st_dev, status.st_ino)
-        name = _COMPRESSED.sub("", path.name)
+        name = _COMPRESSED.sub("", self.path.name)
         log = _LOG_NAME.search(name)
         self.log_kind = log["kind"] if log else None
         self.is_of_all_jobs = log is not None and log["job"] is None
@@ -165,7 +194,7 @@ class Source:
     def _pieces(self, plain_bytes: int = _INPUT_BYTES) -> Iterator[bytes]:
         done = 0
         try:
-            with self.path.open("rb") as file:
+            with self._opened.open("rb") as file:
                 start = file.read(4)
                 file.seek(0)
                 make = _gunzip if start[:2] == _GZIP else _unzstd if _is_zstd(start) else None

@@ -12,6 +12,7 @@ from kit.importers.base import Options
 from kit.importers.format_detection import Imported, read_files
 
 DATA = Path(__file__).with_name("data")
+SUMMARIES = DATA.parent / "summaries" / "data"
 KIT_DATA = DATA.parents[1] / "data"
 ROW = "5, 1000, 0, 512, 0\n"
 
@@ -83,6 +84,7 @@ SEEDS: dict[str, list[bytes]] = {
     "fio-log": [path.read_bytes() for path in sorted(DATA.glob("*lat.*.log"))],
     "fio-hist": [(DATA / f"h{n}_clat_hist.1.log").read_bytes() for n in (6, 3)],
     "fio-json": [(DATA / "h6.json").read_bytes()],
+    "fio-percentiles": [(SUMMARIES / "fio-plain.json").read_bytes()],
     "trace": [b"0.5 120\n1.5 130\n2 5e3\n", b"# s us\n1,2\n 3 , 4.5\n", b"1\t2\n"],
     "bpftrace": [path.read_bytes()[:20_000] for path in sorted(KIT_DATA.glob("trace-*.json"))],
     "zpool-iostat": [
@@ -94,5 +96,16 @@ SEEDS: dict[str, list[bytes]] = {
         (DATA / "pg_test_fsync.txt").read_bytes(),
         b"1 second per test\nNon-Sync'ed 4kB writes:\n        write    1.500 ops/sec\n        x    n/a*\n",
     ],
+    "bpf-hist": [
+        (SUMMARIES / name).read_bytes() for name in ("bcc-log2.txt", "bcc-linear.txt", "bpftrace.txt")
+    ],
+    "elbencho": [(SUMMARIES / f"elbencho.{kind}").read_bytes() for kind in ("json", "csv")],
+    "hdr-log": [(SUMMARIES / f"{name}.hlog").read_bytes() for name in ("hdr1", "hdr3", "java")],
+    "hdr-percentiles": [(SUMMARIES / f"{name}.hgrm").read_bytes() for name in ("hdr", "java")],
+    "ioping": [path.read_bytes() for path in sorted(SUMMARIES.glob("ioping*.txt"))],
+    "mountstats": [(SUMMARIES / "mountstats.txt").read_bytes()],
+    "nfsiostat": [(SUMMARIES / "nfsiostat.txt").read_bytes()],
+    "prometheus": [(SUMMARIES / f"{name}.prom").read_bytes() for name in ("etcd", "prometheus-client")],
+    "vdbench": [(SUMMARIES / "vdbench-histogram.html").read_bytes()],
     "diskinfo": [b"Synchronous random writes:\n\t   4 kbytes:     85.3 usec/IO =     45.8 Mbytes/s\n"],
 }

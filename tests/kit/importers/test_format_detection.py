@@ -152,6 +152,16 @@ _USED = {
     "bpftrace": {"--host", "--log-vdev"},
     "pg-test-fsync": set[str](),
     "diskinfo": set[str](),
+    "fio-percentiles": set[str](),
+    "bpf-hist": {"--op", "--unit"},
+    "elbencho": set[str](),
+    "hdr-log": {"--op", "--unit"},
+    "hdr-percentiles": {"--op", "--unit"},
+    "ioping": {"--op"},
+    "mountstats": set[str](),
+    "nfsiostat": set[str](),
+    "prometheus": {"--op", "--unit"},
+    "vdbench": {"--op"},
 }
 
 

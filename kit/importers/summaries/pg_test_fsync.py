@@ -8,18 +8,13 @@ src/bin/pg_test_fsync/pg_test_fsync.c (OPS_FORMAT), before 9.5 contrib/pg_test_f
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 
-import numpy as np
-
-from kit.core.bins import bin_index
 from kit.core.errors import ConfigError
-from kit.importers.base import Format, Options, Reading
-from kit.importers.histogram_accumulator import Account, Accumulator, plain
-from kit.importers.source import Source
+from kit.importers.histogram_accumulator import Account
+from kit.importers.summaries.summary_file import SummaryFile, summary_format
 from kit.load.fio_latency_log import shown
-from kit.store.parts.import_source import ImportSource
 
 _LIMIT_BYTES = 1 << 20
 _BEGIN = re.compile(r"([0-9]{1,6}) seconds? per test")
@@ -35,26 +30,16 @@ _SECTIONS = (
     (re.compile(r"\bnon-sync'ed ([0-9]{1,5}kB) writes?:$", re.IGNORECASE), r"not forced, \1: "),
 )
 _MOST_OPS_PER_S, _MOST_S = 1e9, 86_400
-_MOST_NAME = 100
 # Lines of a terminal that may stand before it, such as the prompt with the command.
 _MOST_BEFORE = 20
-_WARNING = "each row has its mean alone: percentiles are those of the means, not of single writes"
 _AGAIN = "give what pg_test_fsync printed, whole and unchanged; nothing was imported"
-
-
-def recognises(lines: Sequence[bytes]) -> bool:
-    """Whether it begins as pg_test_fsync does, but for a few lines of the terminal before it."""
-    return any(_BEGIN.fullmatch(line.strip().decode("utf-8", "replace")) for line in lines[:_MOST_BEFORE])
 
 
 @dataclass
 class _Table:
-    """One output as it is read. `before`: what stands before each label; `rows`: the line of each."""
+    """One output as it is read. `rows`: the line of each."""
 
-    source: Source
-    tally: Accumulator
-    before: str
-    account: Account
+    file: SummaryFile
     seconds: int
     section: str = ""
     rows: dict[str, int] = field(default_factory=dict)
@@ -63,19 +48,14 @@ class _Table:
         """A row. Raises ConfigError for one that cannot be."""
         ios = round(rate * self.seconds)
         if not 0 < rate <= _MOST_OPS_PER_S or not ios:
-            raise self.source.fail(line, f"{rate:g} ops/sec cannot be", f"is the file damaged? {_AGAIN}")
+            raise self.file.fail(line, f"{rate:g} ops/sec cannot be", f"is the file damaged? {_AGAIN}")
         self._once(line, label)
-        self.account.read(ios)
-        group = self.tally.group(self.before + label, "write")
-        mean_ns = round(1e9 / rate)
-        self.tally.add(self.tally.part(group, np.zeros(1, np.int64), bin_index([mean_ns]), np.array([ios])))
-        self.tally.sum(group, ios, ios * mean_ns)
-        self.account.rows_counted += ios
+        self.file.add_mean(label, "write", ios, Decimal(round(1e9 / rate)), line=line)
 
     def missing(self, line: int, label: str) -> None:
         """A row without a figure."""
         self._once(line, label)
-        self.account.warnings.append(f"{label}: not available there (n/a)")
+        self.file.warn(f"{label}: not available there (n/a)")
 
     def label(self, words: str) -> str:
         """What a row is called. In its section alone it is the only one of that name."""
@@ -84,20 +64,19 @@ class _Table:
     def _once(self, line: int, label: str) -> None:
         first = self.rows.setdefault(label, line)
         if first != line:
-            raise self.source.fail(
+            raise self.file.fail(
                 line,
                 f"the row {shown(label.encode())} is there a second time, after line {first}",
                 "the output of one run has each row once: give each output as a file of its own",
             )
 
 
-def read(source: Source, options: Options, tally: Accumulator, before: str = "") -> Account:
-    """Add one output to `tally`. Raises ConfigError for a row that cannot be, or cannot be read."""
-    account = Account(str(source.path), warnings=[_WARNING])
-    text = source.whole(_LIMIT_BYTES).decode("utf-8", "replace")
-    lines = _own_lines(text, account)
-    table = _Table(source, tally, before, account, _seconds(source, *(lines[0] if lines else (1, ""))))
-    account.runtime_ns = table.seconds * 10**9
+def read(file: SummaryFile) -> None:
+    """Add one output. Raises ConfigError for a row that cannot be, or cannot be read."""
+    text = file.source.whole(_LIMIT_BYTES).decode("utf-8", "replace")
+    lines = _own_lines(text, file.account)
+    table = _Table(file, _seconds(file, *(lines[0] if lines else (1, ""))))
+    file.ran(Decimal(table.seconds * 10**9))
     last = lines[-1][0]
     footnote = False
     for number, line in lines[1:]:
@@ -109,12 +88,11 @@ def read(source: Source, options: Options, tally: Accumulator, before: str = "")
         elif missing := _MISSING.fullmatch(line):
             table.missing(number, table.label(missing[1]))
         elif is_cut or (is_last and _LABEL_ALONE.fullmatch(line)):
-            account.warnings.append(f"line {number}: cut, left out: {shown(line.encode())}")
+            file.warn(f"line {number}: cut, left out: {shown(line.encode())}")
         elif "ops/sec" in line or "usecs/op" in line or (line[0].isspace() and not footnote):
-            raise _damaged(source, number, line)
+            raise _damaged(file, number, line)
         # What its asterisk means, goes on in a second line.
         footnote = line.startswith("*")
-    return account
 
 
 def _own_lines(text: str, account: Account) -> list[tuple[int, str]]:
@@ -134,18 +112,18 @@ def _section(line: str) -> str:
     return ""
 
 
-def _damaged(source: Source, number: int, line: str) -> ConfigError:
+def _damaged(file: SummaryFile, number: int, line: str) -> ConfigError:
     hint = _AGAIN
     if _COMMA.search(line):
         hint = "it has a decimal comma: run pg_test_fsync again with LC_ALL=C; nothing was imported"
-    return source.fail(number, f"neither a row with ops/sec nor n/a: {shown(line.encode())}", hint)
+    return file.fail(number, f"neither a row with ops/sec nor n/a: {shown(line.encode())}", hint)
 
 
-def _seconds(source: Source, number: int, line: str) -> int:
+def _seconds(file: SummaryFile, number: int, line: str) -> int:
     found = _BEGIN.fullmatch(line.strip())
     seconds = int(found[1]) if found else 0
     if not 0 < seconds <= _MOST_S:
-        raise source.fail(
+        raise file.fail(
             number,
             f"not the begin of pg_test_fsync's output: {shown(line.encode())}",
             "give all of it, as LC_ALL=C prints it",
@@ -153,35 +131,8 @@ def _seconds(source: Source, number: int, line: str) -> int:
     return seconds
 
 
-def _names(sources: Sequence[Source]) -> list[str]:
-    """What tells the files apart: their names, or with the folders, or with numbers."""
-    names = [plain(source.host)[:_MOST_NAME] for source in sources]
-    folders = [plain(source.path.absolute().parent.name)[:_MOST_NAME] for source in sources]
-    longer = [f"{folder}/{name}" for folder, name in zip(folders, names, strict=True)]
-    numbered = [f"{number}. {name}" for number, name in enumerate(names, 1)]
-    return next(each for each in (names, longer, numbered) if len(set(each)) == len(sources))
-
-
-def open_files(sources: Sequence[Source], options: Options) -> Reading:
-    """See kit.importers.base.Format. Of several files each has rows of its own."""
-    tally = Accumulator(options.interval_ns)
-    before = [f"{name}: " for name in _names(sources)] if len(sources) > 1 else [""]
-    pairs = zip(sources, before, strict=True)
-    return Reading(
-        tally, (read(source, options, tally, name) for source, name in pairs), rows_are_phases=True
-    )
-
-
-FORMAT = Format(
-    "pg-test-fsync",
-    "client",
-    ImportSource(
-        files="pg_test_fsync output",
-        program="pg_test_fsync",
-        latency="as the mean of each row of its table; of single writes nothing is known",
-        timed=False,
-    ),
-    recognises,
-    open_files,
-    uses=frozenset(),
-)
+FORMAT = summary_format(
+    "pg-test-fsync", rb"\s*[0-9]{1,6} seconds? per test\s*$", read, files="pg_test_fsync output",
+    program="pg_test_fsync", most_before=_MOST_BEFORE,
+    latency="as the mean of each row of its table; of single writes nothing is known",
+)  # fmt: skip

@@ -66,7 +66,7 @@ def test_each_row_is_a_phase_with_its_mean() -> None:
     assert first["lo_ns"] <= 54_106 < first["hi_ns"]
     (mean,) = run.phases[0]["sums"]
     assert mean["sum_ns"] / mean["ios"] == 54_106
-    assert "not of single writes" in texts(
+    assert "not of single ones" in texts(
         run
     ) and "one 8kB: fsync_writethrough: not available there (n/a)" in texts(run)
 
