@@ -1,0 +1,1 @@
+"""Packs: a stored result as one file, without the names of whose it is (docs/pack.md)."""

@@ -1,0 +1,1 @@
+"""Packs of many people together."""
