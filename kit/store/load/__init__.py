@@ -1,0 +1,1 @@
+"""What kinds of load have counted in a phase."""
