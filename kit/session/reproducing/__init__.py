@@ -1,0 +1,1 @@
+"""`hsp reproduce`: claims of the documents, measured again and judged."""
