@@ -1,0 +1,60 @@
+"""The Debian package on bare Debian 12 and 13: built, checked by lintian, installed, used, removed, purged.
+
+pytest -m long tests/packages        needs root, mmdebstrap, and the package registries
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.packages.bare import APT, ROOT, Bare
+from tests.packages.test_installed_wheel import use
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
+
+BUILD = ROOT / ".ci" / "deb"
+NAME = "zfs-hsp-kit"
+
+
+def test_a_build_without_a_maintainer_or_a_wheel_is_refused(bare: Bare) -> None:
+    put_sources(bare)
+    for command in ("/src/.ci/deb/build", "DEBEMAIL=a@b.org /src/.ci/deb/build /no-such.whl /out"):
+        done = bare.run(command)
+        assert done.returncode == 2 and done.stderr.startswith("build: "), done
+
+
+def test_built_checked_installed_used_removed_and_purged(bare: Bare, wheel: Path) -> None:
+    put_sources(bare)
+    shutil.copy(wheel, bare.root / "src")
+    bare.sh("DEBEMAIL=kit@debian.org /src/.ci/deb/build /src/*.whl /out")
+    # What the checks and a first use install is not the package's.
+    bare.sh(f"{APT} install --no-install-recommends lintian man-db bash-completion && hash -r")
+    told = bare.run("lintian --allow-root --fail-on error --tag-display-limit 20 /out/*.deb")
+    print(told.stdout, told.stderr)
+    assert told.returncode == 0, told.stdout
+    found = bare.files()
+    bare.sh(f"{APT} install --no-install-recommends /out/*.deb")
+    use(bare, "/usr/bin/hsp")
+    assert bare.sh("man --where hsp").strip() == "/usr/share/man/man1/hsp.1.gz"
+    completed = 'COMP_WORDS=(hsp plan top-sp); COMP_CWORD=2; _hsp_completion hsp; echo "${COMPREPLY[*]}"'
+    source = "source /usr/share/bash-completion/completions/hsp"
+    assert bare.sh(f"bash -euc '{source}; {completed}'") == "top-speeds\n"
+    # What was run has left nothing that dpkg does not know.
+    assert bare.sh(f"dpkg --verify {NAME}") == ""
+    bare.sh(f"apt-get -qqy remove {NAME}")
+    removed = bare.files()
+    # Without configuration files nothing is left that apt could name.
+    bare.sh(f"dpkg --purge {NAME}")
+    assert bare.files() ^ found == set()
+    assert removed ^ found == set()
+    assert NAME not in bare.sh("dpkg --get-selections")
+
+
+def put_sources(bare: Bare) -> None:
+    """What the build reads, and a directory for what it makes."""
+    shutil.copytree(BUILD, bare.root / "src" / ".ci" / "deb")
+    shutil.copy(ROOT / "requirements.lock", bare.root / "src")
+    (bare.root / "out").mkdir()
