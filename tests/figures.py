@@ -1,6 +1,6 @@
 """`python -m tests.figures [RUN]`: the figures of the documents that come from a run of `hsp demo`, anew.
 
-Runs the demo, or takes the stored RUN of one; writes docs/figures.json, and from it the tables between
+Runs the demo, or takes the stored RUN of one; writes STORED, and from it the tables between
 `<!-- figures: NAME -->` and `<!-- figures end -->` in README.md and docs.
 tests/docs/test_figures.py compares them.
 """
@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,13 @@ import polars as pl
 
 import reports
 from kit.core.units import commas, format_latency, format_latency_range
+from kit.session.reproducing.claims import claims
 from kit.store.run_directory import RunDir
 from reports.published.share import share_inside
 from reports.statistics import band_detection
 
 ROOT = Path(__file__).resolve().parents[1]
-STORED = ROOT / "docs" / "figures.json"
+STORED = ROOT / "kit" / "session" / "reproducing" / "figures.json"
 _MARKED = re.compile(r"(<!-- figures: ([a-z-]+) -->\n).*?(<!-- figures end -->)", re.DOTALL)
 _NAMES = {
     "dram": "random read | DRAM (ARC)",
@@ -115,7 +117,16 @@ def _dram_modes(figures: Figures) -> str:
     return "\n".join([*lines, "", _stamp(figures)])
 
 
-TABLES: Mapping[str, Callable[[Figures], str]] = {"tiers": _tiers, "dram-modes": _dram_modes}
+def _claims(_: Figures) -> str:
+    parts = []
+    for each in claims():
+        parts += [f"### {each.name}", textwrap.fill(each.head, 110), each.table().markdown().rstrip()]
+    return "\n\n".join(parts)
+
+
+TABLES: Mapping[str, Callable[[Figures], str]] = {
+    "tiers": _tiers, "dram-modes": _dram_modes, "claims": _claims,
+}  # fmt: skip
 
 
 def documents() -> list[Path]:

@@ -24,6 +24,7 @@ from kit.core.bins import bin_edges, bin_index
 from kit.importers.base import Options
 from kit.importers.format_detection import manifest as manifest_of
 from kit.importers.format_detection import read_files
+from kit.session.packs.gallery import gallery
 from kit.session.sheet import buyers_sheet
 from kit.store.latency import Latency
 from kit.store.run_directory import RunDir
@@ -31,7 +32,14 @@ from kit.store.series import Series
 from kit.store.tables import LATENCY_SCHEMA
 from reports.analysis import summary
 from reports.comparison.compare import compare
-from reports.page import comparison_page, series_comparison_page, series_page, sheet_page, trend_page
+from reports.page import (
+    comparison_page,
+    gallery_page,
+    series_comparison_page,
+    series_page,
+    sheet_page,
+    trend_page,
+)
 from reports.series.compare import compare_series
 from reports.trend.analyse import trend_of
 from reports.trend.slower_limit import gate
@@ -40,6 +48,7 @@ from tests.browser.page import READY, report_of, until
 from tests.browser.test_ageing import aged
 from tests.browser.test_report_hour import log_of_an_hour
 from tests.kit.importers.samples import DATA
+from tests.kit.pack import packs
 from tests.reports import addresses, candidates, synthetic, synthetic_series
 from tests.reports.devices import test_stripes as stripes
 from tests.reports.features.soak import test_soak as soak
@@ -252,6 +261,17 @@ def _sheet(at: Path) -> Path:
     return _put(at / "page.html", sheet_page.render(buyers_sheet(candidates.series(at), candidates.need(at))))
 
 
+def _gallery(at: Path) -> Path:
+    """A drive of `hsp slog`, three log devices in pools, and a pack that is damaged."""
+
+    def in_lab(manifest: dict[str, Any], _: Any) -> None:
+        manifest["testbed"]["emulated"] = True
+
+    pools = {f"pool-{n}.hsp": packs.changed(packs.of_pool(n), in_lab) for n in (1, 2, 3)}
+    made = packs.put(at, {"slog.hsp": packs.of_slog(), "damaged.hsp": packs.of_pool(1)[:-1], **pools})
+    return _put(at / "page.html", gallery_page.render(gallery(made)))
+
+
 def _appliance(at: Path) -> Path:
     frame = synthetic.realistic(12).filter(pl.col("layer") == "client")
     _, made = appliance.run()
@@ -277,6 +297,7 @@ PAGES: Mapping[str, Callable[[Path], Path]] = {
     "addresses": _addresses,
     "trend": _trend,
     "sheet": _sheet,
+    "gallery": _gallery,
     "import": lambda at: _imported(at, _put(at / "logs" / "hour_lat.1.log", log_of_an_hour())),
     "import-clients": _clients,
     "pg-test-fsync": lambda at: _imported(at, DATA / "pg_test_fsync.txt"),

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from kit.lab.image.tree import NEEDED_TOOLS
+
 CHECKOUT = Path(__file__).resolve().parents[1]
 TOOLS = "cat chmod date dirname env flock grep id mkdir mktemp mv readlink rm sha256sum sh tail".split()
 PACKAGED = (
@@ -19,7 +21,19 @@ PACKAGED = (
     "/usr/include/stdio.h",
     "/usr/include/liburing.h",
 )
-LAB_TOOLS = ("cc", "qemu-system-x86_64", "qemu-img", "mmdebstrap", "mke2fs", "setpriv", "newuidmap")
+LAB_TOOLS = (
+    "cc",
+    "qemu-system-x86_64",
+    "qemu-img",
+    "mmdebstrap",
+    "mke2fs",
+    "setpriv",
+    "newuidmap",
+    "xz",
+    "nm",
+)
+# Packages that every Debian has.
+ESSENTIAL = {"tar", "util-linux"}
 
 # Answers as `python3`, and as .venv/bin/python: makes a .venv, "installs" an hsp that
 # shows its arguments, and dies during the installation where the test asks for it.
@@ -206,6 +220,15 @@ def test_commands_without_the_lab_need_no_packages(sandbox: Sandbox, args: tuple
 
 
 LAB, COMPILER = {"qemu-system-x86", "qemu-utils", "mmdebstrap"}, {"gcc", "libc6-dev"}
+
+
+def test_all_that_builds_the_labs_image_is_asked_for(sandbox: Sandbox) -> None:
+    script = (sandbox.checkout / "hsp").read_text().replace("PATH=/usr/sbin:/sbin:$PATH", "")
+    (sandbox.checkout / "hsp").write_text(script)
+    asked = sandbox.refused("lab", "up").partition("--no-install-recommends ")[2].split()
+    assert {*NEEDED_TOOLS.values()} - ESSENTIAL <= {*asked}
+
+
 BEDS = {
     "nas.toml": '# host = "lab"\n[server]\nhost = "ssh://nas"\n[[client]]\nhost = "local"\n',
     "lab.toml": "[server]\nhost = 'lab'\n",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import configparser
 import re
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -14,6 +15,22 @@ ROOT = Path(__file__).resolve().parents[1]
 MODULES = sorted(path for top in ("kit", "reports") for path in (ROOT / top).rglob("*.py"))
 _FILE_LINES, _FUNCTION_LINES = 450, 60
 _ROOM_MODULES = 16
+
+
+# Beside the tree itself: what people and their tools look for at the top.
+_TOP = {
+    ".ci", ".github", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CITATION.cff",
+    "CONTRIBUTING.md", "LICENSE", "LICENSES", "README.md", "REUSE.toml", "SECURITY.md", "docs", "hsp", "kit",
+    "pyproject.toml", "reports", "requirements-test.lock", "requirements.lock", "tests", "tox.ini",
+    "workloads",
+}  # fmt: skip
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="files that are not the project's may be there")
+def test_the_top_has_nothing_else() -> None:
+    words = ["git", "ls-tree", "--name-only", "HEAD"]
+    found = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    assert set(found) == _TOP
 
 
 @pytest.mark.parametrize("top", ["kit", "reports"])

@@ -36,6 +36,11 @@ def runs(context: typer.Context) -> Iterator[str]:
     yield from sorted(ids, reverse=True)
 
 
+def claims() -> Iterator[str]:
+    """Those of the kit."""
+    yield from _names(_KIT / "session" / "reproducing" / "claims.toml", "claim")
+
+
 def phases(context: typer.Context) -> Iterator[str]:
     """Of the run that is named, or the newest."""
     named = context.params.get("runs") or [None]

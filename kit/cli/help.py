@@ -1,4 +1,4 @@
-"""`hsp help`: the help of a command, JSON Schemas, and the manual page."""
+"""`hsp help`: the help of a command, JSON Schemas, the manual page, and scripts for shells."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.text import Text
+from typer._completion_shared import get_completion_script
 
 from kit import __version__
 from kit.cli.main import EXIT_CODES, TARGETS, command_of
@@ -26,6 +27,8 @@ it for stdout.
 The result goes to stdout, progress goes to stderr. With `--json` only the summary goes to stdout. One Ctrl-C
 stops the load, keeps the data and cleans up; `kill` and a closed terminal do the same (`nohup` keeps a run
 going)."""
+_SHELLS = ("bash", "fish", "zsh")
+_ALSO_NOW = '[ "$funcstack[1]" = _hsp ] && _hsp_completion "$@"\n'
 # What groff would take for its own.
 _LEADING = re.compile(r"^(?=[.'])", re.MULTILINE)
 
@@ -34,24 +37,26 @@ def help_command(
     context: typer.Context,
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="COMMAND|schema|man|reference", help="Of what; see the examples."),
+        typer.Argument(metavar="COMMAND|schema|man|reference|completion", help="Of what; see the examples."),
     ] = None,
     all_: Annotated[
         Path | None, typer.Option("--all", metavar="DIR", help="Of schema: write all of them into DIR.")
     ] = None,
 ) -> None:
-    """Show the help of a command, the JSON Schema of a file of the kit, or the manual page.
+    """Show the help of a command, the JSON Schema of a file of the kit, the manual page, or a shell's script.
 
     Examples:
       hsp help lab up
       hsp help schema            which schemas there are
       hsp help schema testbed    for editors and other programs
-      hsp help man | man -l -    all commands, as a page; `reference`: in Markdown
+      hsp help man | man -l -    all commands; `reference`: in Markdown; `completion zsh`: for the Tab key
     """
     first, *rest = words or [""]
     refuse_unused(context, {"the help of commands": first != "schema", "one schema": rest})
     if first == "schema":
         _schema(rest, all_)
+    elif first == "completion":
+        emit(_completion(rest))
     elif first in _PAGES and not rest:
         emit("".join(f"{line}\n" for line in _PAGES[first](context.find_root())))
     else:
@@ -70,6 +75,15 @@ def _schema(names: list[str], folder: Path | None) -> None:
         emit_text(f"{each:10} {title}" for each, title in schemas.names().items())
     else:
         emit_json(schemas.schema(names[0]))
+
+
+def _completion(shells: list[str]) -> str:
+    """Typer's script for a shell. Raises ConfigError."""
+    if len(shells) != 1 or shells[0] not in _SHELLS:
+        raise ConfigError("completion is for one shell", f"hsp help completion {'|'.join(_SHELLS)}")
+    script = get_completion_script(prog_name="hsp", complete_var="_HSP_COMPLETE", shell=shells[0])
+    # zsh looks for #compdef in the first line, and calls what it has loaded only the next time.
+    return f"{script.strip()}\n{_ALSO_NOW if shells[0] == 'zsh' else ''}"
 
 
 @dataclass(frozen=True)

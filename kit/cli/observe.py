@@ -30,6 +30,7 @@ from kit.session.live.terminal import LiveView
 from kit.session.measure import is_shown, new_run
 from kit.session.presentation import code_of, print_result
 from kit.store import run_directory
+from kit.trace.support import MOST_LINES
 
 _NAME = "observe"
 HostArgument = Annotated[
@@ -50,6 +51,10 @@ ProgramOption = Annotated[
         help="Print the tracer for this OpenZFS, to run it by hand where hsp cannot be.",
     ),
 ]
+LocalOption = Annotated[bool, typer.Option("--local", help="Its own programs, in place of NFS clients.")]
+FilesOption = Annotated[
+    bool, typer.Option("--files", help="By file, too. The names of files are in the result.")
+]
 SplitOption = Annotated[
     bool, typer.Option("--split", help="Where the time of requests goes, too: devices, FLUSH, software.")
 ]
@@ -62,6 +67,14 @@ KeysOption = Annotated[
         max=MOST_ONE_IN,
         help="A sample of the blocks that requests are for, too: one in K, as hashes.",
     ),
+]
+CaptureOption = Annotated[
+    bool,
+    typer.Option("--capture", help="Each request, too, in capture.parquet: `hsp run replay` repeats them."),
+]
+CaptureMaxOption = Annotated[
+    int | None,
+    typer.Option("--capture-max", metavar="N", min=1, max=MOST_LINES, help="So many at most (1 million)."),
 ]
 CostOption = Annotated[
     str,
@@ -84,14 +97,12 @@ def observe(
     dataset: DatasetOption = None,
     live: LiveOption = False,
     program: ProgramOption = None,
-    local: Annotated[
-        bool, typer.Option("--local", help="Its own programs, in place of NFS clients.")
-    ] = False,
-    files: Annotated[
-        bool, typer.Option("--files", help="By file, too. The names of files are in the result.")
-    ] = False,
+    local: LocalOption = False,
+    files: FilesOption = False,
     split: SplitOption = False,
     keys: KeysOption = None,
+    capture: CaptureOption = False,
+    capture_max: CaptureMaxOption = None,
     cost_max: CostOption = "5%",
     results: ResultsOption = Path("results"),
     json_output: JsonOption = False,
@@ -103,7 +114,7 @@ def observe(
     Examples:
       sudo hsp observe                 this server, 10 minutes
       hsp observe root@nas --for 1h --live
-      hsp observe root@nas --dataset tank/home
+      hsp observe root@nas --dataset tank/home --capture      then: hsp run replay --capture RUN
       hsp observe --program 2.3 >nfsd.bt
       hsp observe root@db --local --cost-max 60%
     """
@@ -112,9 +123,10 @@ def observe(
         return
     span_ns = duration_ns("--for", for_)
     refuse_duration(span_ns)
-    _refuse_local(local, {"--split": split, "--keys": keys})
+    _refuse_local(local, {"--split": split, "--keys": keys, "--capture": capture})
     most = percentage("--cost-max", cost_max)
-    asked = Asked(tuple(dataset or ()), local, files, split, most, keys or 0)
+    captured = _captured(capture, capture_max)
+    asked = Asked(tuple(dataset or ()), local, files, split, most, keys or 0, captured)
     address, config = _server(host, testbed)
     progress = Progress()
     with progress.step("connecting"):
@@ -133,6 +145,13 @@ def observe(
     for each in left:
         say(each.problem)
     raise typer.Exit(EXIT_HOST if left else code_of(analysed.summary))
+
+
+def _captured(capture: bool, most: int | None) -> int:
+    """How many requests are captured at most; 0: none. Raises ConfigError."""
+    if most is not None and not capture:
+        raise ConfigError("--capture-max has no effect without --capture", "add --capture, or leave it out")
+    return (most or MOST_LINES) if capture else 0
 
 
 def _refuse_local(local: bool, of_nfs: Mapping[str, object]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ from kit.cli.options import (
 from kit.cli.plan_sweep import files_of, kept_lines, sweep_json, sweep_lines
 from kit.cli.usage import refuse_unused
 from kit.config.lengths import as_set
+from kit.config.tables.tree_table import MetadataJob
 from kit.config.testbed_devices import DRAM_MULTIPLE
 from kit.core import units
 from kit.core.errors import ConfigError
@@ -128,8 +130,13 @@ def _phases(plan: Plan, width: int) -> Iterator[str]:
         if phase.ios:
             tiers = ", ".join(phase.tiers) or "its I/Os"
             more = f"until {commas(phase.ios)} of {tiers}, {_lasts(phase.longest)} at most"
-        if phase.metadata and plan.workload.tree:
-            more = f"until {commas(plan.workload.tree.files)} files are done, the time at most"
+        if isinstance(job, MetadataJob):
+            more = f"until {counted(job.files, 'file')} are done, the time at most"
+        if phase.force and phase.force.groups:
+            size_bytes = min((d.size for d in plan.testbed.device if d.name in phase.devices), default=0)
+            more = f"or {counted(phase.force.groups_on(size_bytes) or 0, 'group')}"
+        if plan.workload.expected_ns(phase) > phase.duration:
+            more = "each look at a rate, until the highest that keeps the limit is confirmed"
         load = ", ".join(sorted(job.operations)) if job and phase.job else phase.load_text
         block = format_binary_bytes(job.block_bytes) if job and job.block_bytes else ""
         rows.append((phase.name, load, block, _lasts(phase.duration), more))
@@ -204,15 +211,20 @@ def _written(bytes_: list[PlannedWrites]) -> list[str]:
 
 
 def _loaded(plan: Plan) -> list[str]:
-    """How long the phases write to each bare device: at what rate, they find out."""
-    written_ns: dict[str, int] = {}
+    """How much, or how long, the phases write to each bare device: at what rate, they find out."""
+    sizes = {device.name: device.size for device in plan.testbed.device}
+    written_ns, written_bytes = Counter[str](), Counter[str]()
     for phase in plan.workload.phase:
-        if phase.on_devices and "write" in plan.jobs[phase.load].operations:
-            for name in phase.devices:
-                written_ns[name] = written_ns.get(name, 0) + phase.duration
-    if not written_ns:
-        return []
+        job = plan.jobs[phase.load]
+        for name in phase.devices if "write" in job.operations else ():
+            if phase.force and (groups := phase.force.groups_on(sizes[name])):
+                written_bytes[name] += groups * (job.block_bytes or 0)
+            else:
+                written_ns[name] += phase.duration
     lines = [f"  {name:14} for {_lasts(time_ns)}" for name, time_ns in written_ns.items()]
+    lines += [f"  {name:14} {format_decimal_bytes(n)} at most" for name, n in written_bytes.items()]
+    if not lines:
+        return []
     return ["the phases write to the bare devices, as fast as these take it:", *lines, ""]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -89,7 +91,16 @@ BesideOption = Annotated[
 ]
 CutOption = Annotated[
     bool,
-    options.safety("--cut-other-pools", help="Let other imported pools lose their power with the server."),
+    options.safety(
+        "--cut-other-pools", help="Let other pools and exports lose their server: its power, or a restart."
+    ),
+]
+CaptureOption = Annotated[
+    Path | None,
+    typer.Option("--capture", metavar="FILE", help="Of `replay`: the capture of `hsp observe`, or its run."),
+]
+SpeedOption = Annotated[
+    float | None, typer.Option("--speed", metavar="N", help="Of `replay`: so many times as fast.")
 ]
 DespiteOption = Annotated[
     bool,
@@ -157,6 +168,8 @@ def run(
     cut_other_pools: CutOption = False,
     despite_warm_up: DespiteOption = False,
     observer_effect: ObserverOption = False,
+    capture: CaptureOption = None,
+    speed: SpeedOption = None,
     only: options.OnlyOption = None,
     sets: options.SetOption = None,
     length: options.LengthOption = None,
@@ -177,9 +190,11 @@ def run(
     Examples:
       hsp run top-speeds --testbed nas.toml
       hsp run top-speeds --testbed a.toml --versus b.toml --repeat 5
+      hsp run replay --capture results/observe/latest --speed 2
     """
     again = named_run(find_run(resume, results)).path if resume else None
     refuse_unused(context, {"a run that is resumed": resume})
+    sets = [*(sets or ()), *_of_replay(capture, speed)]
     side, series = _chosen(workload, testbed, again, sets, length, agree or ())
     b = versus_workload or (side.workload if versus is not None else "")
     _refuse_unused(context, side, b, versus, count)
@@ -195,9 +210,17 @@ def run(
     planned = None if b else side.sweep(cells, quick=quick)
     if planned is not None:
         raise typer.Exit(measure_sweep(side, planned, request, _told(planned)))
-    if not b and count == 1:
-        raise typer.Exit(once(side, request))
-    raise typer.Exit(repeat(_sides(side, b, versus), request, Progress()))
+    is_one = not b and count == 1
+    raise typer.Exit(once(side, request) if is_one else repeat(_sides(side, b, versus), request, Progress()))
+
+
+def _of_replay(capture: Path | None, speed: float | None) -> Iterator[str]:
+    """Both options as `--set`."""
+    if capture is not None:
+        # As TOML has a string: a path may look like another value. No link: `latest` moves.
+        yield f"replay.capture={json.dumps(os.path.realpath(capture))}"
+    if speed is not None:
+        yield f"replay.speed={speed:g}"
 
 
 def _told(planned: SweepPlan) -> Progress:

@@ -23,7 +23,7 @@ _JUDGED = "--reference --known --junit"
 # What has no use for some options: which, why, and what to do beside leaving them out.
 UNUSED = {
     "a run that is resumed": (
-        f"WORKLOAD --testbed --set --length --only --quick --seed --repeat {_B}",
+        f"WORKLOAD --testbed --set --length --only --quick --seed --repeat --capture --speed {_B}",
         "it goes on as it was planned, with its own seed", "begin a new run",
     ),
     "a run without B": ("--until --across", "they compare A and B", "add --versus or --versus-workload"),
@@ -78,6 +78,7 @@ UNUSED = {
         "--candidates --role --data --server --client --name", "they are for drives to choose from",
         "hsp new testbed --candidates DEVICE...",
     ),
+    "a list of claims": ("--run --results", "nothing is judged", ""),
     "images of the lab": ("RUN --agree --results", "they are of no run", ""),
     "a clean-up of runs": ("--dry-run", "what it would undo is in their journals", "add --cache"),
     "all unfinished runs": ("--agree", "it is for one run", "name the run"),

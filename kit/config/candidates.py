@@ -81,7 +81,7 @@ def _elsewhere(source: WorkloadSource, read_testbed: Callable[[], Testbed]) -> W
     axes = {name: axis for name, axis in tables.items() if isinstance(axis, dict) and "elsewhere" in axis}
     if not axes:
         return source
-    testbed, sweep, gone = read_testbed(), dict(tables), set[str]()
+    testbed, sweep, gone = read_testbed(), dict(tables), list[str]()
     for name, axis in axes.items():
         kept = _values_there(source, name, axis, testbed)
         if kept is None:
@@ -90,7 +90,7 @@ def _elsewhere(source: WorkloadSource, read_testbed: Callable[[], Testbed]) -> W
         sweep[name] = {**others, "to": kept}
         if len(kept) < 2:
             del sweep[name]
-            gone.add(name)
+            gone.append(name)
     return replace(source, sweep=_without(source.sweep, sweep, gone))
 
 
@@ -116,22 +116,34 @@ def _in_list(value: Any) -> list[Any]:
 
 
 def _named(values: Any) -> set[Any]:
-    """Names of devices in the values of an axis."""
-    return {each for value in values for each in _in_list(value)}
+    """Names of devices in the values of an axis, before these are checked."""
+    return {each for value in values for each in _in_list(value) if isinstance(each, (str, int))}
 
 
-def _without(tables: Document, sweep: Document, gone: set[str]) -> Document:
+def _without(tables: Document, sweep: Document, gone: Sequence[str]) -> Document:
     """The tables of a sweep, with nothing about the axes that are gone."""
     made: Document = {**tables, "sweep": sweep}
     if isinstance(sweeps := tables.get("sweeps"), dict):
         made["sweeps"] = {
             **sweeps,
-            **{"cross": [each for each in sweeps.get("cross", ()) if not gone & {*each}]},
-            "quick": [each for each in sweeps.get("quick", ()) if each.partition("=")[0] not in gone],
+            "cross": [
+                each for each in _listed(sweeps, "cross") if not any(n in gone for n in _in_list(each))
+            ],
+            "quick": [
+                each
+                for each in _listed(sweeps, "quick")
+                if not isinstance(each, str) or each.partition("=")[0] not in gone
+            ],
         }
     if isinstance(expect := tables.get("expect"), list):
-        made["expect"] = [each for each in expect if each.get("axis") not in gone]
+        made["expect"] = [
+            each for each in expect if not isinstance(each, dict) or each.get("axis") not in gone
+        ]
     return made
+
+
+def _listed(table: Document, key: str) -> list[Any]:
+    return value if isinstance(value := table.get(key), list) else []
 
 
 def _roles(keys: object, roles: Mapping[str, Role] = _ROLES) -> list[Role]:

@@ -210,23 +210,24 @@ class FioJob:
 
     @property
     def is_random(self) -> bool | None:
-        """Whether each I/O goes to a random place; None where the jobs differ."""
+        """Whether each I/O goes to a random place; None where the jobs differ, or there are no sections."""
         kinds = {section.is_random for section in self.sections}
         return kinds.pop() if len(kinds) == 1 else None
 
     @property
     def block_bytes(self) -> int | None:
-        """Bytes of one I/O; None where the jobs differ."""
+        """Bytes of one I/O; None where the jobs differ, or there are no sections."""
         sizes = {section.block_bytes for section in self.sections}
         return sizes.pop() if len(sizes) == 1 else None
 
     @property
     def block_bytes_by_op(self) -> dict[str, int]:
-        """Bytes of one I/O of each operation; the plan refuses a phase where the jobs of one differ."""
-        return {
-            op: max(section.block_bytes for section in self.sections if op in section.operations)
+        """Bytes of one I/O of each operation that sections have; the plan refuses one where they differ."""
+        sizes = {
+            op: [each.block_bytes for each in self.sections if op in each.operations]
             for op in sorted(self.operations)
         }
+        return {op: max(found) for op, found in sizes.items() if found}
 
     @property
     def is_sync_write(self) -> bool:

@@ -1,4 +1,4 @@
-"""How long a workload measures: `smoke`, `sanity` or `full`.
+"""What the command line changes in a workload: keys (`--set`), and how long it measures (`--length`).
 
     [lengths.smoke]                     # keys as `--set` takes them, and how many I/Os are expected at most
     "phase.read.duration" = "4s"
@@ -11,8 +11,11 @@
 from __future__ import annotations
 
 import copy
+import json
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from kit.config.sweep import class_of, known_keys, with_value
@@ -23,6 +26,8 @@ from kit.core.errors import ConfigError
 Length = Literal["smoke", "sanity", "full"]
 FULL: Length = "full"
 LENGTHS: tuple[str, ...] = get_args(Length)
+# Of a --set in a message.
+_MOST_SHOWN = 100
 # As --set is stored, so that a run is resumed with it.
 _SET = "length="
 
@@ -68,6 +73,36 @@ def with_length(source: WorkloadSource, length: str) -> WorkloadSource:
         if key != "min_count":
             source = with_value(source, key, value, source.place_of(("lengths", length, key)))
     return source
+
+
+def with_sets(source: WorkloadSource, sets: Sequence[str]) -> WorkloadSource:
+    """The workload with the values of `--set KEY=VALUE`: a sweep of one value. Raises ConfigError."""
+    for text in sets:
+        key, equals, value = (part.strip() for part in text.partition("="))
+        given = f"--set {printable(text if len(text) <= _MOST_SHOWN else f'{text[:_MOST_SHOWN]}...')}"
+        if not equals or class_of(key) not in ("phase", "build") or key.startswith("use."):
+            settable = [each for each in known_keys() if each != "phase" and not each.startswith("use.")]
+            what = f"there is no key '{printable(key)}'" if equals else "expected KEY=VALUE"
+            near = nearest(key, settable, "keys")
+            raise ConfigError(f"{given}: {what}, {near}", "for example: --set job.bs=4k")
+        place = Path(given), 1
+        source = with_value(source, key, _parsed(value), place)
+        if place not in source.set_at.values():
+            table, _, name = key.rpartition(".")[0].partition(".")
+            what = f"is called '{printable(name)}'" if table == "phase" else f"has {table}"
+            hint = "this would change nothing; `hsp plan` shows the phases"
+            raise ConfigError(f"{given}: no phase of the workload {what}", hint)
+    return source
+
+
+def _parsed(value: str) -> Any:
+    """A value as TOML has it; a word needs no quotes. A day, and a number beyond Python's, stay words."""
+    try:
+        parsed = tomllib.loads(f"value = {value}")["value"]
+        json.dumps(parsed)
+    except (ValueError, TypeError, RecursionError):
+        return value
+    return parsed
 
 
 def _check(source: WorkloadSource, tables: object) -> None:

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import copy
 import re
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, get_args
 
 from pydantic import AfterValidator, Field
@@ -25,8 +23,7 @@ from kit.config.tables.phase_table import Name
 from kit.config.tables.precondition_table import Role
 from kit.config.toml import Place, Table, nearest, printable, validate
 from kit.config.toml_lines import KeyPath
-from kit.config.workload_base import Document, WorkloadSource
-from kit.core.errors import ConfigError
+from kit.config.workload_base import Document, WorkloadSource, tables_of
 from kit.core.text import counted
 
 # What another value of a key needs: only another phase, a pool of its own (a build), or nothing, because
@@ -37,11 +34,14 @@ Value = Scalar | tuple[Scalar, ...]
 MOST_AXES = 12
 
 _PHASE_KEYS = ("duration", "duration_max", "interval", "ios", "job", "log", "resumable", "tiers")
+# Tables of a phase, which others do not have.
+PHASE_TABLES = ("array", "force", "open", "replay")
 # Of the array that a phase goes to.
 _ARRAY_KEYS = ("level", "chunk", "members")
 _BUILD_TABLES: Mapping[str, tuple[str, ...]] = {
-    "host": ("nfsd_threads", "scheduler", "governor", "transparent_hugepage", "write_cache"),
-    "nfs": ("version", "options", "engine"),
+    "capacity": ("p99_max", "rate_min", "rate_max", "precision", "ios"),
+    "host": ("nfsd_threads", "scheduler", "governor", "transparent_hugepage", "write_cache", "tune"),
+    "nfs": ("version", "options", "engine", "proto", "nconnect"),
     "precondition": (),
     "setting": (),
     "use": (*get_args(Role), "clients"),
@@ -194,7 +194,7 @@ def class_of(key: str) -> KeyClass | None:
     if not (dot and name):
         return None
     if (
-        table in ("job", "force")
+        table in ("job", "force", "open", "replay")
         or (table == "phase" and _phase_key(key)[1] in _PHASE_KEYS)
         or (table == "array" and name in _ARRAY_KEYS)
     ):
@@ -224,8 +224,9 @@ def known_keys() -> list[str]:
     """All keys that can be swept, for messages and for docs/sweeps.md."""
     tables = [f"{table}.{name}" for table, names in _BUILD_TABLES.items() for name in names or ("KEY",)]
     return [
-        "phase", "job.OPTION", "force.KEY", *(f"phase.{name}" for name in _PHASE_KEYS),
-        *(f"phase.PHASE.{name}" for name in _PHASE_KEYS), *(f"array.{name}" for name in _ARRAY_KEYS),
+        "phase", "job.OPTION", "force.KEY", "open.KEY", "replay.KEY",
+        *(f"phase.{name}" for name in _PHASE_KEYS), *(f"phase.PHASE.{name}" for name in _PHASE_KEYS),
+        *(f"array.{name}" for name in _ARRAY_KEYS),
         "dataset.PROPERTY",
         "pool.PROPERTY", *(f"pool.{name}" for name in _POOL_KEYS), "tunables.NAME", *tables,
     ]  # fmt: skip
@@ -239,16 +240,14 @@ def _name(value: Value | tuple[Value, ...]) -> str:
 
 def _check(sweep: Sweep) -> None:
     """What the tables alone show. Raises ConfigError."""
-    phases = [
-        phase.get("name") for phase in sweep.source.document.get("phase") or () if isinstance(phase, dict)
-    ]
+    phases = [str(phase.get("name")) for phase in tables_of(sweep.source.document.get("phase"))]
     if len(sweep.axes) > MOST_AXES:
         last = list(sweep.axes)[MOST_AXES]
         sweep.source.refuse(("sweep", last), f"the {MOST_AXES + 1}th axis; {MOST_AXES} is the most")
     for name, axis in sweep.axes.items():
-        _check_axis(sweep, name, axis, [str(phase) for phase in phases])
+        _check_axis(sweep, name, axis, phases)
     _check_shared(sweep)
-    _check_also(sweep, [str(phase) for phase in phases])
+    _check_also(sweep, phases)
     for number, group in enumerate(sweep.sweeps.cross):
         for axis_name in group:
             if axis_name not in sweep.axes:
@@ -355,6 +354,9 @@ def _check_expected(sweep: Sweep, number: int, expected: AxisExpectation) -> Non
     def refuse(key: str, text: str) -> NoReturn:
         sweep.source.refuse((*sweep.source.expect_key(number), key), text)
 
+    phases = tables_of(sweep.source.document.get("phase"))
+    if any(each.get("name") == expected.phase and "metadata" in each for each in phases):
+        refuse("phase", "it has metadata, and expectations are of reads and writes: name another phase")
     axis = sweep.axes.get(expected.axis)
     if axis is None:
         refuse("axis", f"no axis '{expected.axis}', {nearest(expected.axis, list(sweep.axes), 'axes')}")
@@ -375,27 +377,6 @@ def changed_keys(axis: Axis, value_name: str) -> Iterator[tuple[str, Value]]:
     yield from zip(axis.keys, axis.values[value_name], strict=True)
 
 
-def with_sets(source: WorkloadSource, sets: Sequence[str]) -> WorkloadSource:
-    """The workload with the values of `--set KEY=VALUE`: a sweep of one value. Raises ConfigError."""
-    for text in sets:
-        key, equals, value = (part.strip() for part in text.partition("="))
-        if not equals or class_of(key) not in ("phase", "build") or key.startswith("use."):
-            settable = [each for each in known_keys() if each != "phase" and not each.startswith("use.")]
-            what = f"there is no key '{printable(key)}'" if equals else "expected KEY=VALUE"
-            near = nearest(key, settable, "keys")
-            raise ConfigError(f"--set {printable(text)}: {what}, {near}", "for example: --set job.bs=4k")
-        source = with_value(source, key, _parsed(value), (Path(f"--set {text}"), 1))
-    return source
-
-
-def _parsed(value: str) -> Any:
-    """A value as TOML has it; a word needs no quotes."""
-    try:
-        return tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return value
-
-
 def with_value(source: WorkloadSource, key: str, value: Any, place: Place) -> WorkloadSource:
     document, places = copy.deepcopy(source.document), dict(source.set_at)
     set_key(document, places, key, value, place)
@@ -408,7 +389,7 @@ def with_value(source: WorkloadSource, key: str, value: Any, place: Place) -> Wo
 
 def set_key(document: Document, places: dict[KeyPath, Place], key: str, value: Value, place: Place) -> None:
     """A key of the workload itself; those of its phases are left alone."""
-    if key.startswith(("phase.", "array.", "force.")):
+    if key.partition(".")[0] in ("phase", *PHASE_TABLES):
         return
     path = place_in_workload(key)
     inner = document
@@ -436,8 +417,7 @@ def set_phase_key(
     if table == "job":
         phase.setdefault("options", {})[name] = value
         places["phase", index, "options", name] = place
-    elif table in ("array", "force"):
-        # Other phases have none.
+    elif table in PHASE_TABLES:
         if isinstance(phase.get(table), dict):
             phase[table][name] = value
             places["phase", index, table, name] = place

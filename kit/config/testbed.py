@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from kit.config.address import HostAddress, parse_address
 from kit.config.device_model import VersionText
 from kit.config.tables.command_table import OwnCommand, check_command_names
-from kit.config.tables.power_table import Power, check_power
+from kit.config.tables.power_table import Power, Restart, check_power, check_restart
 from kit.config.tables.precondition_table import Role
 from kit.config.tables.setting_table import Setting, check_setting_names
 from kit.config.testbed_devices import Bus, Device, Name, check_buses, check_names, resolve_devices
@@ -27,6 +27,7 @@ from kit.core.units import SizeBytes
 LAB_TESTBED = Path(__file__).parents[1] / "lab" / "testbed.toml"
 """Testbed of `hsp demo`."""
 
+TABLES_WITH_COMMANDS = ("setting", "command", "power", "restart")
 _EXPORT = re.compile(r"(?P<host>[^/]{1,255}):(?P<path>(/(?!\.\.?(/|$))[A-Za-z0-9._@+-]{1,200}){1,20})")
 
 
@@ -120,6 +121,7 @@ class Testbed(Table):
     setting: Annotated[tuple[Setting, ...], Field(exclude_if=lambda settings: not settings)] = ()
     command: Annotated[tuple[OwnCommand, ...], Field(exclude_if=lambda commands: not commands)] = ()
     power: Annotated[Power | None, Field(exclude_if=lambda power: power is None)] = None
+    restart: Annotated[Restart | None, Field(exclude_if=lambda restart: restart is None)] = None
 
     @model_validator(mode="after")
     def _check_keys_together(self) -> Self:
@@ -128,6 +130,7 @@ class Testbed(Table):
         check_setting_names(self.setting)
         check_command_names(self.command)
         check_power(self.power, self.server.at, self.device)
+        check_restart(self.restart, self.server.at)
         _check_hosts(self)
         if self.is_lab:
             _check_lab(self)
@@ -220,7 +223,7 @@ def _refuse_reach(testbed: Testbed, path: Path) -> None:
     """Raises ConfigError for a testbed that a workload must not name."""
     keys = {
         f'server.host = "{testbed.server.host}"': not testbed.is_lab,
-        **{key: bool(getattr(testbed, key)) for key in ("ssh_config", "setting", "command", "power")},
+        **{key: bool(getattr(testbed, key)) for key in ("ssh_config", *TABLES_WITH_COMMANDS)},
         "device.keep": any(device.keep for device in testbed.device),
     }
     found = [key for key, there in keys.items() if there]

@@ -9,20 +9,22 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from kit.config.tables import fault_table, phase_splits, tree_table
+from kit.config.tables import capacity_table, fault_table, phase_splits, tree_table
 from kit.config.tables.age_table import Age
+from kit.config.tables.capacity_table import Capacity
 from kit.config.tables.expectation import Expectation
 from kit.config.tables.fault_table import ExpectedEvent, Fault, Scheduled
 from kit.config.tables.impact_table import Impact
 from kit.config.tables.known_table import KnownFailure
-from kit.config.tables.nfs_options import MountOption, Version
-from kit.config.tables.phase_table import FioOptions, Name, Op, Phase
+from kit.config.tables.nfs_options import MountOption, Version, same_as_key, with_keys
+from kit.config.tables.phase_table import FioOptions, Name, Op, Phase, RestartKind
 from kit.config.tables.power_table import PowerLoss
 from kit.config.tables.precondition_table import PreconditionTable
 from kit.config.tables.setting_table import SettingName, SettingValue
 from kit.config.tables.tree_table import Tree
 from kit.config.toml import KeyProblem, Setting, Table, nearest, validate
 from kit.config.workload_base import WorkloadSource, read_source, tables_of
+from kit.config.workload_jobs import with_captures
 from kit.core.sample_size import sample_needed
 from kit.core.units import AUTO, AutoSizeBytes, DurationNs, SizeBytes
 
@@ -32,6 +34,8 @@ WARM_UP = "warm-up"
 # Tables that a workload without a pool cannot have.
 OF_POOL = frozenset(("pool", "dataset", "nfs", "tunables", "working_set", "tree", "warmup"))
 
+# About what a force takes: by an SSD without capacitors, or less.
+_GROUP_NS = 10**6
 _VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,:/+-]*")
 
 
@@ -106,11 +110,30 @@ class Nfs(Table):
     """NFS on the clients; `options` are those of nfs(5), read back after the mount.
 
     `engine = "libnfs"`: fio goes through libnfs, without a mount and without O_DSYNC.
+    `nconnect`: connections of each client (NFS_MAX_CONNECTIONS of fs/nfs/fs_context.c). Plans without it and
+    `proto` are stored as they were before the keys existed.
     """
 
     version: Version = "3"
     options: tuple[MountOption, ...] = ("hard",)
     engine: Literal["kernel", "libnfs"] = "kernel"
+    proto: Annotated[Literal["tcp", "rdma"] | None, Field(exclude_if=lambda value: value is None)] = None
+    nconnect: Annotated[int | None, Field(ge=1, le=16, exclude_if=lambda value: value is None)] = None
+
+    @property
+    def mount_options(self) -> tuple[str, ...]:
+        """`options` with those of the keys beside it."""
+        return with_keys(self.options, self.proto, self.nconnect)
+
+    @model_validator(mode="after")
+    def _check_keys(self) -> Self:
+        for key, value in (("proto", self.proto), ("nconnect", self.nconnect)):
+            if value is not None and self.engine == "libnfs":
+                raise KeyProblem(key, f'engine = "libnfs" has no mount, so it has no {key}: remove {key}')
+            if value is not None and (twice := same_as_key(key, self.options)):
+                text = f"nfs.options has {twice}, and nfs.{key} = {value} is the same: remove one of the two"
+                raise KeyProblem(key, text)
+        return self
 
     @model_validator(mode="after")
     def _check_engine(self) -> Self:
@@ -158,7 +181,8 @@ class Warmup(Table):
 class HostSettings(Table):
     """Settings of the server (kit.hosts.file_settings); None: as the server has them.
 
-    `write_cache`: of the devices that the run uses (kit.devices.write_cache).
+    `write_cache`: of the devices that the run uses (kit.devices.write_cache). `tune`: a preset of many
+    settings, of the server and of each client.
     """
 
     nfsd_threads: Annotated[int, Field(ge=1, le=1024)] | None = None
@@ -169,6 +193,7 @@ class HostSettings(Table):
     transparent_hugepage: Literal["always", "madvise", "never"] | None = None
     # Plans that do not ask for it are stored without it, as before the key existed.
     write_cache: Annotated[Literal["on", "off"] | None, Field(exclude_if=lambda value: value is None)] = None
+    tune: Annotated[Literal["none", "latency"], Field(exclude_if=lambda value: value == "none")] = "none"
 
     @property
     def wanted(self) -> dict[str, str]:
@@ -178,7 +203,7 @@ class HostSettings(Table):
     @property
     def files(self) -> dict[str, str]:
         """Those that are files of the server."""
-        return {name: value for name, value in self.wanted.items() if name != "write_cache"}
+        return {name: value for name, value in self.wanted.items() if name not in ("write_cache", "tune")}
 
 
 class Workload(Table):
@@ -222,6 +247,7 @@ class Workload(Table):
     ] = ()
     impact: Annotated[tuple[Impact, ...], Field(exclude_if=lambda impacts: not impacts)] = ()
     power_loss: PowerLoss | None = None
+    capacity: Annotated[Capacity | None, Field(exclude_if=lambda capacity: capacity is None)] = None
 
     @property
     def on_devices(self) -> bool:
@@ -232,6 +258,11 @@ class Workload(Table):
     def over_nfs(self) -> bool:
         """Whether a phase goes over NFS, so that there are an export and clients."""
         return any(phase.over_nfs for phase in self.phase)
+
+    @property
+    def restarts(self) -> frozenset[RestartKind]:
+        """How its phases have the server restarted."""
+        return frozenset(phase.restart for phase in self.phase if phase.restart)
 
     @property
     def file_set(self) -> WorkingSet:
@@ -250,6 +281,25 @@ class Workload(Table):
         for number, phase in enumerate(self.phase):
             if phase.split_of and (problem := phase_splits.problem(self.phase, number)):
                 raise KeyProblem(("phase", number, problem[0]), problem[1])
+        return self
+
+    def expected_ns(self, phase: Phase) -> int:
+        """How long the load of a phase takes: of a search for a rate (`[capacity]`) with all looks, about."""
+        if phase.force and phase.force.groups:
+            return min(phase.duration, phase.force.groups * _GROUP_NS)
+        searched = phase.open is not None and phase.open.rate is None
+        return self.capacity.expected_ns(phase.duration) if searched and self.capacity else phase.duration
+
+    @model_validator(mode="after")
+    def _check_capacity(self) -> Self:
+        opened = [phase.open for phase in self.phase if phase.open]
+        if found := capacity_table.problem(opened, self.capacity):
+            raise KeyProblem(*found)
+        own = "open" if opened else "replay" if any(phase.replay for phase in self.phase) else ""
+        if own and self.nfs.engine != "kernel":
+            raise KeyProblem(
+                ("nfs", "engine"), f"{own} goes through a mount, which libnfs has not: remove it"
+            )
         return self
 
     @model_validator(mode="after")
@@ -350,10 +400,23 @@ def workload_of(source: WorkloadSource) -> Workload:
         if key := next((key for key in ("run", "undo") if key in fault), ""):
             text = "a workload names no program: write [[command]] (name, run, undo) into the testbed, and "
             source.refuse(("fault", number, key), f'{text}command = "NAME" here')
-    workload = validate(source.document, Workload, source.place_of, source.as_written)
+    workload = validate(with_captures(source).document, Workload, source.place_of, source.as_written)
+    _refuse_unused(workload, source)
     if len(source.files) == 1 or "expect" in source.document:
         return workload
     return workload.model_copy(update={"expect": tuple(samples(workload.phase, source))})
+
+
+def _refuse_unused(workload: Workload, source: WorkloadSource) -> None:
+    """A table of loads that no phase has; that of a base stays without use. Raises ConfigError."""
+    searched = any(each.open and each.open.rate is None for each in workload.phase)
+    for table, is_used, phase in (
+        ("capacity", searched, 'open = { op = "read", block = "4KiB" }, without rate'),
+        ("tree", any(each.metadata for each in workload.phase), 'metadata = "create"'),
+    ):
+        own, *bases = (table in each.document for each in source.files)
+        if table in source.document and not is_used and (own or not any(bases)):
+            source.refuse((table,), f"of which load? write a [[phase]] with {phase}, or remove it")
 
 
 def samples(phases: tuple[Phase, ...], source: WorkloadSource) -> Iterator[Expectation]:

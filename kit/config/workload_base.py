@@ -37,7 +37,7 @@ Document = dict[str, Any]
 # What a file says of itself alone.
 _OWN = ("base", "format", "name", "title", "expect", "known", "lengths")
 # A table that has another value of this key replaces the base's: its other keys would mean something else.
-_KIND: dict[tuple[str, ...], str] = {("precondition",): "method", ("nfs",): "engine"}
+_KIND: dict[tuple[str, ...], str] = {("precondition",): "method", ("nfs",): "engine", ("tree",): "list"}
 _SWEEP = ("sweep", "sweeps")
 _MOST_FILES = 8
 

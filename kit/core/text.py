@@ -19,6 +19,8 @@ _FORMULA = re.compile("^(?:[\\t\\r\\n]|\\s*[=+\\-@\\uff1d\\uff0b\\uff0d\\uff20])
 NO_BREAK = "\N{NO-BREAK SPACE}"
 _BEFORE_UNIT = re.compile(r"(?<=[0-9]) (?=(?:(?:ns|µs|ms|s|min|h|[KMGT]?i?B|[KMG]B/s)\b|%))")
 _PROSE_WIDTH = 100
+# All that 64 bits hold, and more.
+_WHOLE = re.compile("[0-9]{1,20}")
 
 # What the kit's own texts have beyond ASCII, for a terminal without it.
 _ASCII = str.maketrans({"µ": "u", "\N{EN DASH}": "-", "·": "-", "\N{MULTIPLICATION SIGN}": "x"})
@@ -97,3 +99,8 @@ def some(texts: Sequence[str], most: int, separator: str = ", ") -> str:
 def counted(number: int, noun: str) -> str:
     """With the noun in the singular or with an s, such as "1 build"."""
     return f"{commas(number)} {noun}{'s' * (number != 1)}"
+
+
+def whole(text: str) -> int | None:
+    """A number as counters and parameters print it; None of other text, which may be a stranger's."""
+    return int(text) if _WHOLE.fullmatch(text) else None

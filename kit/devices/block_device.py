@@ -129,24 +129,24 @@ def has_smart(host: Host, device: BlockDevice) -> bool:
 
 
 def _read_smart(host: Host, device: BlockDevice) -> tuple[int | None, int]:
-    return parse_smart(_nvme_log(host, device, "smart-log"))
+    return parse_smart(_nvme_log(host, device.path, "smart-log"))
 
 
-def _nvme_log(host: Host, device: BlockDevice, *log: str) -> str:
+def _nvme_log(host: Host, path: str, *log: str) -> str:
     """JSON of a log of an NVMe device; "" if nvme-cli or the device does not have it."""
-    argv = ["nvme", *log, device.path, "--output-format=json"]
+    argv = ["nvme", *log, path, "--output-format=json"]
     result = host.run(["sh", "-c", 'command -v "$1" >/dev/null && exec "$@"', "sh", *argv], check=False)
     return "" if result.returncode else result.stdout
 
 
-def capacitor_health(host: Host, device: BlockDevice) -> int | None:
+def capacitor_health(host: Host, path: str, kernel_name: str) -> int | None:
     """What the device says of the capacitors that protect its cache, in percent; None: nothing.
 
     From its log of the Open Compute Project (Datacenter NVMe SSD Specification 2.0, log page C0h, SMART-19).
     """
-    if not device.kernel_name.startswith("nvme"):
+    if not kernel_name.startswith("nvme"):
         return None
-    return parse_capacitor_health(_nvme_log(host, device, "ocp", "smart-add-log"))
+    return parse_capacitor_health(_nvme_log(host, path, "ocp", "smart-add-log"))
 
 
 def parse_capacitor_health(text: str) -> int | None:

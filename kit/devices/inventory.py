@@ -25,9 +25,9 @@ _PATH_OF_A_NAMESPACE = re.compile(r"nvme\d+c\d+n\d+")
 class DeviceSettings:
     """Driver, firmware and queue of a disk, as the kernel has them (Documentation/ABI/stable/sysfs-block).
 
-    `max_sectors_kb`: the largest request, in KiB. `controller`: the PCI device that it is behind, with
-    `address`, `driver`, and, if the kernel has them, `version` of the driver's module and `firmware`. None:
-    the kernel does not say.
+    `max_sectors_kb`: the largest request, in KiB. `sector_bytes`: the smallest. `controller`: the PCI device
+    that it is behind, with `address`, `driver`, and, if the kernel has them, `version` of the driver's module
+    and `firmware`. None: the kernel does not say.
     """
 
     driver: str | None = None
@@ -38,6 +38,7 @@ class DeviceSettings:
     rotational: bool | None = None
     write_cache: str | None = None
     fua: bool | None = None
+    sector_bytes: int | None = None
     controller: dict[str, str] | None = None
 
 

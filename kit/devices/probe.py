@@ -278,6 +278,7 @@ def _settings(entry: DeviceFacts) -> DeviceSettings:
         rotational=queue.rotational == "1" if queue.rotational else None,
         write_cache=queue.write_cache,
         fua=queue.fua == "1" if queue.fua else None,
+        sector_bytes=int(queue.logical_block_size) if queue.logical_block_size else None,
     )
 
 

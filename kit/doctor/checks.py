@@ -81,6 +81,17 @@ EVERY_HOST = (
         "intel_idle.max_cstate=1.",
     ),
     DoctorCheck(
+        "tune", 'What `tune = "latency"` in [host] of a workload would set here, besides the I/O schedulers '
+        "of the run's devices.",
+        "CPUs that sleep or change their frequency add to latencies, and runs scatter.",
+        "hsp run WORKLOAD --set host.tune=latency, which sets it for the run, and back after it.",
+    ),
+    DoctorCheck(
+        "irqbalance", "Whether irqbalance runs.",
+        "It moves interrupts from CPU to CPU, also during a run: runs may differ by where they are handled.",
+        "Leave it as in production; for a comparison the same on both sides. No run stops it.",
+    ),
+    DoctorCheck(
         "device-sleep", "The policy of PCIe power management (ASPM), and how long an NVMe drive may take to "
         "wake from a state that it takes by itself (APST, us).",
         "After a pause the next request waits until link and drive are awake.",

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from kit.core.errors import HostError
 from kit.doctor import packages
 from kit.doctor.facts import Unknown
 from kit.doctor.finding import Examination, ExaminedHost, State, Verdict
+from kit.hosts import file_settings
 from kit.recovery import work_directory
 from kit.run.watch import FLOOR_THERE_BYTES
 
@@ -25,13 +27,14 @@ RUN_ROOT = work_directory.ROOT
 FILES = (
     ASPM, APST, CLOCK_SOURCE, ROOT_ONLY,
     f"{CPU}/vulnerabilities/*", f"{CPU}/cpufreq/policy*/scaling_governor",
+    f"{CPU}/cpufreq/policy*/energy_performance_preference",
     f"{CPU}/cpufreq/boost", f"{CPU}/intel_pstate/no_turbo", f"{CPU}/cpuidle/current_driver",
     f"{CPU}/cpu0/cpuidle/state*/name", f"{CPU}/cpu0/cpuidle/state*/latency",
     f"{CPU}/cpu0/cpuidle/state*/disable", f"{CPU}/smt/active", "/sys/devices/system/node/online",
     packages.OS_RELEASE, "/proc/cpuinfo", "/proc/stat", "/proc/loadavg", "/proc/meminfo",
 )  # fmt: skip
 PRESENT = ("/run", RUN_ROOT, f"{RUN_ROOT}/*")
-COMMANDS = {"detect-virt": ("systemd-detect-virt",)}
+COMMANDS = {"detect-virt": ("systemd-detect-virt",), "irqbalance": ("pgrep", "-x", "irqbalance")}
 
 _FAST_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")
 _SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "xen")
@@ -39,7 +42,7 @@ _UNSYNCHRONISED = 0x40  # STA_UNSYNC
 _STEP_NS = 10_000_000
 _OFFSET_S = 1.0
 _SLOW_TRIP_S, _VERY_SLOW_TRIP_S = 0.2, 1.0
-_SHALLOW_US, _DEEP_US = 10, 50
+_DEEP_US = 50
 _STEAL_SHARE = 0.01
 _BUSY_SHARE = 0.5
 _MIN_RUN_BYTES, _ENOUGH_RUN_BYTES = 64 << 20, 512 << 20
@@ -157,8 +160,36 @@ def _c_states(subject: ExaminedHost) -> Verdict:
     deepest_us = max(allowed)
     if deepest_us < 0:
         raise Unknown(f"invalid exit latency {deepest_us} us")
-    severity: State = "ok" if deepest_us <= _SHALLOW_US else "note" if deepest_us < _DEEP_US else "warn"
+    severity: State = (
+        "ok" if deepest_us <= file_settings.SHALLOW_US else "note" if deepest_us < _DEEP_US else "warn"
+    )
     return severity, f"{allowed[deepest_us]}, {deepest_us} us to wake"
+
+
+def _tune(subject: ExaminedHost) -> Verdict:
+    """As a run would find it; of the first CPU's idle states, which others have, too."""
+    facts = subject.facts
+    paths = facts.paths(re.escape(CPU) + "/(cpufreq|intel_pstate|cpu0)/.*")
+    texts = {path: facts.optional(path) for path in paths}
+    try:
+        files = file_settings.latency_preset({path: text for path, text in texts.items() if text})
+    except HostError as error:
+        raise Unknown(error.message) from None
+    changes = dict.fromkeys(
+        f"{each.of_all.removeprefix(CPU + '/')} {each.before} to {each.value}"
+        for each in files
+        if each.before != each.value
+    )
+    missing = file_settings.lacking(files)
+    said = "; ".join(["; ".join(changes) or "it would change nothing", *([missing] if missing else [])])
+    return "ok" if files and not changes else "note", said
+
+
+def _irqbalance(subject: ExaminedHost) -> Verdict:
+    code = subject.facts.command("irqbalance").code
+    if code not in (0, 1):
+        raise Unknown(f"pgrep ended with {code}")
+    return ("ok", "does not run") if code else ("note", "runs")
 
 
 def _device_sleep(subject: ExaminedHost) -> Verdict:
@@ -271,6 +302,8 @@ EXAMINATIONS: dict[str, Examination] = {
     "governor": _governor,
     "turbo": _turbo,
     "c-states": _c_states,
+    "tune": _tune,
+    "irqbalance": _irqbalance,
     "device-sleep": _device_sleep,
     "smt": _smt,
     "numa": _numa,

@@ -15,8 +15,9 @@ from kit.store.parts.machine import HostFinding
 
 # Whether a run works, it finds out itself; these say how far its numbers can be trusted.
 _OF_NUMBERS = {*machine.EXAMINATIONS, *machine.WALL_CLOCK, *network.CLIENT} - {
-    "privilege", "round-trip", "system", "run-space", "leftovers", "nfs-port",
+    "privilege", "round-trip", "system", "run-space", "leftovers", "nfs-port", "tune",
 }  # fmt: skip
+_TUNED = {"governor", "turbo", "c-states"}
 
 
 def look(plan: Plan, site: Site) -> dict[str, Any]:
@@ -26,10 +27,11 @@ def look(plan: Plan, site: Site) -> dict[str, Any]:
     report = diagnosis.judge(gathered, Requirements(over_nfs=clients))
     # What the run itself sets is not as it was found.
     own = plan.workload.host.files
+    asked = _OF_NUMBERS - (_TUNED if plan.workload.host.tune == "latency" else set())
     findings = (
         HostFinding.from_json(each.as_json(), each.host)
         for each in report.findings
-        if each.check in _OF_NUMBERS and not (each.check in own and each.host == site.reference.name)
+        if each.check in asked and not (each.check in own and each.host == site.reference.name)
         if each.check != "python" or each.state == "fail"
     )
     return {"findings": tuple(findings)}

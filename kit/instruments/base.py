@@ -30,7 +30,8 @@ _TAIL_HEADER = re.compile(r"^==> (\S+) <==$", re.MULTILINE)
 class MeasuredPhase:
     """A phase after its load. `start_ns`, `end_ns`: in ns of the experiment since the run began.
 
-    `block_bytes`: of one I/O, by each op that the load does. `duration_ns`: of the load, on the hosts' clock.
+    `block_bytes`: of one I/O, by each op that the load does; 0: of several sizes. `duration_ns`: of the load,
+    on the hosts' clock.
     `client_ios`: fio's counts by client and op. `run_origin_ns`: the reference clock at the start of the
     run. `asynchronous`: its writes return before they are on stable storage. `calls_per_io`: WRITEs that the
     storage gets for an I/O, None where that is not known; each I/O may have `spare_bytes` more than
@@ -66,8 +67,8 @@ class MeasuredPhase:
 
     @property
     def call_bytes(self) -> dict[str, int]:
-        """Bytes of one call, by op."""
-        return {op: size // self.calls({op: 1}).get(op, 1) for op, size in self.block_bytes.items()}
+        """Bytes of one call, by each op of which all calls have one size."""
+        return {op: size // self.calls({op: 1}).get(op, 1) for op, size in self.block_bytes.items() if size}
 
     def during(self, events: Sequence[Event]) -> tuple[Event, ...]:
         """The events of the phase, by time. Those outside belong to no measurement."""

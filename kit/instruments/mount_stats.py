@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kit.core import proc_path
 from kit.core.errors import HostError
 from kit.hosts.base import Host
 from kit.instruments.base import UNKNOWN_CALLS, Instrument, InstrumentReport, MeasuredPhase, minus
+from kit.nfs.mount import STATISTICS, statistics_of
 from kit.store.phase import Check, Missing
 
-_SOURCE = "/proc/self/mountstats"
 # NFS 4.2 reads with READ_PLUS if client and server support it.
 _OPERATIONS = {"read": ("READ", "READ_PLUS"), "write": ("WRITE",)}
 
@@ -66,7 +65,7 @@ class MountStatistics(Instrument):
                     Missing(
                         id="NFS-CALLS",
                         name=f"NFS WRITE calls of {name}",
-                        source=_SOURCE,
+                        source=STATISTICS,
                         op="write",
                         of=name,
                         why=UNKNOWN_CALLS,
@@ -78,22 +77,17 @@ class MountStatistics(Instrument):
 def read(client: Host, target: str) -> MountStats:
     """Statistics of the mount at `target`. Raises HostError without an NFS mount or its statistics."""
     try:
-        return parse(client.run(["cat", _SOURCE]).stdout, target)
+        return parse(client.run(["cat", STATISTICS]).stdout, target)
     except (LookupError, ValueError) as error:
         raise HostError(
-            f"{_SOURCE} on {client.name} has no statistics of the mount {target} ({error!r})",
+            f"{STATISTICS} on {client.name} has no statistics of the mount {target} ({error!r})",
             "is it still mounted, over NFS?",
         ) from error
 
 
 def parse(text: str, target: str) -> MountStats:
     """The last mount at `target`. Raises LookupError or ValueError."""
-    head = f" mounted on {proc_path.escape(target)} with fstype nfs"
-    mounts = [mount.split("\n") for mount in f"\n{text}".split("\ndevice ")[1:]]
-    lines = next((mount[1:] for mount in reversed(mounts) if head in mount[0]), None)
-    if lines is None:
-        raise LookupError(f"no NFS mount at {target}")
-    parts = (line.strip().partition(":") for line in lines)
+    parts = (line.strip().partition(":") for line in statistics_of(text, target))
     fields = {name: rest.split() for name, colon, rest in parts if colon}
     per_op = {
         op: [[int(value) for value in fields[name]] for name in names if name in fields]
@@ -124,7 +118,7 @@ def checks(
         if op not in ios or (not ios[op] and not change.calls[op]):
             continue
         name = op.upper()
-        source = f"{_SOURCE} of {host}, {name}"
+        source = f"{STATISTICS} of {host}, {name}"
         made.append(
             Check.of_counts(
                 "NFS-CALLS", f"NFS {name} calls answered", source, ios[op], change.calls[op], op=op, of=host

@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kit.config.fio_job import FioJob, parse_fio_bytes
+from kit.config.tables.capacity_table import OpenJob
 from kit.config.tables.phase_table import Phase
 from kit.config.testbed_devices import Device
 from kit.core.errors import KitError
@@ -32,6 +33,8 @@ from kit.zfs.datasets import record_bytes
 
 # Boot, checks, pool, export, tracer, teardown, report.
 _FIXED_S, _TRACER_S = 12.0, 4.5
+# I/Os of a search for a rate, over all looks.
+_SEARCHED_PER_S = 500
 # Loading the aged state of a device.
 _AGED_S = 1.5
 # Of an I/O: fio, NFS, nfsd and ZFS, and each byte through them.
@@ -171,7 +174,7 @@ def _modelled_s(plan: Plan, *, aged: bool) -> float:
         total += warmup.read_first * _FILLED_BYTE_S / 2
         total += (warmup.windows + 1) * warmup.window * dilation / 1e9 * _IDLE_S
     for phase in workload.phase:
-        total += _load_s(phase.tiers, phase.duration, plan.jobs[phase.load], held, dilation)
+        total += _load_s(phase.tiers, workload.expected_ns(phase), plan.jobs[phase.load], held, dilation)
     # And the control, and a clean power cycle.
     return total + (workload.power_loss.moments + 2 if workload.power_loss else 0) * _POWER_LOSS_S
 
@@ -193,7 +196,7 @@ def _device_load_s(plan: Plan, phase: Phase) -> float:
         paces = [array_pace(phase.array, devices[: phase.array.members], load)]
     else:
         paces = [pace(device, load) for device in devices]
-    load_s = phase.duration / 1e9
+    load_s = plan.workload.expected_ns(phase) / 1e9
     busy_s = sum(each.ios_per_s * each.io_ns for each in paces) * load_s / 1e9
     requests = sum(each.ios_per_s * each.requests for each in paces) * load_s
     # All share the guest's one CPU.
@@ -228,7 +231,12 @@ def _load_s(
 
 
 def _most_iops(job: FioJob) -> int | None:
-    """I/Os a second that `rate_iops` or `thinktime` (a rest after each, us) leave to all; None without."""
+    """I/Os a second that `rate_iops` or `thinktime` (a rest after each, us) leave to all; None without.
+
+    Of a search for a rate the mean of its looks, about.
+    """
+    if isinstance(job, OpenJob):
+        return job.open.rate or _SEARCHED_PER_S
     total = 0
     for section in job.sections:
         if (rest_us := section.options.get("thinktime", "")).isdecimal() and int(rest_us):

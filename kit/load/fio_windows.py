@@ -53,8 +53,13 @@ class ClientWindows:
 
     @property
     def first_ns(self) -> int:
-        """The start of the first I/O: at the earliest, its latency being unknown, that of a shortest one."""
-        return int(self.begin_ns.min()) - min(low for low, _ in self.extremes_ns.values())
+        """The start of the first I/O: at the earliest, its latency being unknown, that of a shortest one.
+
+        An I/O that a reading waited for began before it: the first may have waited for a server that stood.
+        """
+        began_ns = self.end_ns - lower_edge(self.column)
+        least_ns = min(low for low, _ in self.extremes_ns.values())
+        return min(int(self.begin_ns.min()) - least_ns, int(began_ns.min()))
 
     @property
     def last_ns(self) -> int:

@@ -1,4 +1,4 @@
-"""Forced writes: the load of a phase with `force`, on each client or for each device, and tests of a device.
+"""Forced writes: the load of a phase with `force`, on each client or for each device.
 
 The program force_load.c prints lines as kit.remote.load.count_ios, with more in them, so that a phase
 counts, stores and goes on as with fio. After the phase the same program reads the records back: nothing of
@@ -8,9 +8,8 @@ that is in the phase's counts.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +19,17 @@ from kit.config.tables.force_table import ForceJob, ForceTable
 from kit.core.bins import bin_index
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError, MeasurementUnknown
-from kit.core.seed import seed_for
-from kit.hosts.base import CommandFailed, Host
-from kit.hosts.held_device import HeldDevice
+from kit.hosts.base import CommandFailed
 from kit.load.common_start import Member
 from kit.load.fio_bins import index_of_midpoint, lower_edge
 from kit.load.fio_windows import read_counts
-from kit.load.force_program import command, program, put_program, words_of
+from kit.load.force_program import command, put_program, run_words, words_of
 from kit.load.launch import PhaseLoad
 from kit.load.phase_load import ClientResult, output_of
 from kit.store.parts.forces import Forces
 from kit.store.run_directory import RunDir
-from kit.store.slog import FLUSH_IDLE, READ_CACHED
 
 _PREPARE_DEADLINE_S, _VERIFY_DEADLINE_S = 600.0, 3600.0
-# Before a test: what the one before has left in the device's cache is written to the medium.
-_PAUSE_NS = 300_000_000
 Line = dict[str, Any]
 
 
@@ -65,16 +59,15 @@ class ForceLoad(PhaseLoad):
         window_ns = self.spec.window_ms * 10**6
         duration_ns = self.spec.clock.to_host_ns(self.spec.duration_ns)
         start = member.directory if self._together else ""
-        return self._argv(member, "run", [str(window_ns), str(duration_ns)], start)
+        size_bytes = member.worker.size_bytes
+        words = run_words(self._spec_words(member), self._force, size_bytes, window_ns, duration_ns)
+        return self._argv(words, start)
 
     def _result(self, member: Member, run_dir: RunDir) -> ClientResult | None:
         """Of a failed worker, what has arrived. Reads the records back."""
         path = output_of(self.spec, member.name)
-        try:
-            lines = lines_of(path.read_text(errors="replace"), path)
-        except OSError as error:
-            raise MeasurementUnknown(str(error)) from error
-        windows = replace(read_counts(path, self.spec.window_ms, alone=False), sums_ns=_sums(lines, "write"))
+        lines = read_lines(path)
+        windows = replace(read_counts(path, self.spec.window_ms, alone=False), sums_ns=sums_of(lines))
         if not windows.ios:
             member.fail("no force has ended")
             return None
@@ -84,39 +77,52 @@ class ForceLoad(PhaseLoad):
         return result
 
     def _forces(self, member: Member, lines: Sequence[Line]) -> Forces:
-        job = self.spec.job
-        assert isinstance(job, ForceJob)
-        forces = forces_of(job.force, lines, self.spec.clock, job.writes_per_io)
+        forces = forces_of(self._force, lines, self.spec.clock, self.spec.job.writes_per_io)
         if not lines[-1].get("end"):
             member.fail(
                 "it was ended before its end: what has arrived is kept, its records were not read back"
             )
             return forces
-        if not job.force.check:
+        if not self._force.check:
             return forces
         written = list(map(str, lines[-1]["written"]))
         text = self._call(member, "verify", written, _VERIFY_DEADLINE_S)
         return checked(forces, text)
 
     def _call(self, member: Member, name: str, words: Sequence[str], deadline_s: float) -> str:
-        return member.host.run(self._argv(member, name, words), deadline_s=deadline_s).stdout
+        argv = self._argv([name, *self._spec_words(member), *words])
+        return member.host.run(argv, deadline_s=deadline_s).stdout
 
-    def _argv(self, member: Member, name: str, words: Sequence[str], start: str = "") -> list[str]:
+    def _argv(self, words: Sequence[str], start: str = "") -> list[str]:
+        return self.spec.by(command(self.spec.work_dir, words, start))
+
+    @property
+    def _force(self) -> ForceTable:
+        assert isinstance(self.spec.job, ForceJob)
+        return self.spec.job.force
+
+    def _spec_words(self, member: Member) -> list[str]:
         # Clients have the same directory: the files of each have its number.
         files = f"{self.spec.name}.{member.number}" if self._together else self.spec.name
-        job, worker = self.spec.job, member.worker
-        assert isinstance(job, ForceJob)
+        worker = member.worker
         seed = int(self.spec.values(worker, member.number)["HSP_SEED"])
-        own = words_of(
-            job.force, files, worker.place, worker.size_bytes, seed,
+        return words_of(
+            self._force, files, worker.place, worker.size_bytes, seed,
             is_device=_is_device(worker.place), device=worker.device,
         )  # fmt: skip
-        return self.spec.by(command(self.spec.work_dir, [name, *own, *words], start))
 
 
 def _is_device(place: str) -> bool:
     """Whether the place of a worker is a block device; else it is a directory."""
     return place.startswith("/dev/")
+
+
+def read_lines(path: Path) -> list[Line]:
+    """Of the file that a program's output went to. Raises MeasurementUnknown."""
+    try:
+        return lines_of(path.read_text(errors="replace"), path)
+    except OSError as error:
+        raise MeasurementUnknown(str(error)) from error
 
 
 def lines_of(text: str, where: Path | str) -> list[Line]:
@@ -145,16 +151,17 @@ def forces_of(
             "forces": int(lines[-1]["forces"]),
             "records": sum(written),
             "overwritten": sum(max(0, count - kept) for count in written),
-            "group": _latencies(lines, "write", clock),
-            "write": _latencies(lines, "part", clock),
-            "force": _latencies(lines, "force", clock),
+            "group": latencies_of(lines, "read", clock) or latencies_of(lines, "write", clock),
+            "write": latencies_of(lines, "part", clock),
+            "force": latencies_of(lines, "force", clock),
         }
         return Forces.from_json(value, "the output of forced writes")
     except (KeyError, ValueError, TypeError, IndexError, ConfigError) as error:
         raise MeasurementUnknown(f"the counts of forced writes are damaged: {error}") from error
 
 
-def _latencies(lines: Sequence[Line], kind: str, clock: Clock) -> dict[str, Any] | None:
+def latencies_of(lines: Sequence[Line], kind: str, clock: Clock) -> dict[str, Any] | None:
+    """Of all lines; None without any."""
     counts: dict[int, int] = {}
     last: Mapping[str, Any] = {}
     for line in lines:
@@ -176,10 +183,9 @@ def _latencies(lines: Sequence[Line], kind: str, clock: Clock) -> dict[str, Any]
     return {"sum_ns": sum_ns, "min_ns": min_ns, "max_ns": max_ns, "bins": list(ours.items())}
 
 
-def _sums(lines: Sequence[Line], kind: str) -> dict[int, int]:
-    """By direction: 1 is write."""
-    sums = [int(line[kind]["sum"]) for line in lines if kind in line]
-    return {1: sums[-1]} if sums else {}
+def sums_of(lines: Sequence[Line]) -> dict[int, int]:
+    """By direction: 0 is read, 1 is write."""
+    return {n: int(line[op]["sum"]) for line in lines for n, op in enumerate(("read", "write")) if op in line}
 
 
 def checked(forces: Forces, text: str) -> Forces:
@@ -194,81 +200,3 @@ def checked(forces: Forces, text: str) -> Forces:
     if not (0 <= recovered + damaged <= kept and overwritten >= 0):
         raise MeasurementUnknown(f"{kept} records were to be read back, {recovered} + {damaged} were found")
     return forces.model_copy(update={"overwritten": overwritten, "recovered": recovered, "damaged": damaged})
-
-
-# --- Tests of a device (hsp slog) ---
-
-
-@dataclass(frozen=True)
-class ForceTest:
-    """So many groups by each thread of `force`, of which `method` may also be one without a write."""
-
-    force: ForceTable
-    groups: int
-    is_random: bool = True
-
-    @classmethod
-    def of(cls, method: str, block_bytes: int, ios: int, device_bytes: int, threads: int = 1) -> ForceTest:
-        """Direct writes of one block to all of a device."""
-        # The table of a workload has limits and methods of its own.
-        force = ForceTable.model_construct(
-            record=block_bytes, method=method, threads=threads, file=device_bytes, direct=True, check=False
-        )
-        return cls(force, ios)
-
-    @property
-    def ios(self) -> int:
-        """Groups of all threads."""
-        return self.groups * self.force.threads
-
-    @property
-    def written_bytes(self) -> int:
-        return 0 if self.force.method in (FLUSH_IDLE, READ_CACHED) else self.ios * self.force.group_bytes
-
-
-def run_tests(
-    host: Host,
-    path: str,
-    tests: Sequence[ForceTest],
-    clock: Clock,
-    seed: int,
-    deadline_s: float,
-    device: HeldDevice | None = None,
-) -> tuple[Forces, ...]:
-    """Do the tests one after another; all of them write to `path`. Latencies are in experiment time.
-
-    Raises HostError if the program fails or is killed, MeasurementUnknown for other output.
-    """
-    pause_ns = str(clock.to_host_ns(_PAUSE_NS))
-    words = ["test"]
-    for number, test in enumerate(tests):
-        words += words_of(
-            test.force, "", path, test.force.file, seed_for(seed, f"test {number}"),
-            is_device=True, device=device, is_random=test.is_random,
-        )  # fmt: skip
-        words += [pause_ns, str(test.groups)]
-    try:
-        output = host.run(command(None, words), stdin=program().read_bytes(), deadline_s=deadline_s)
-    except CommandFailed as error:
-        raise _failed(host, path, error.result.stderr.strip(), error.result.returncode) from error
-    return results_of(output.stdout, tests, clock)
-
-
-def _failed(host: Host, path: str, output: str, code: int) -> HostError:
-    hint = f"it was compiled here, for {os.uname().machine}: use a controller of the host's architecture"
-    return HostError(
-        f"on {host.name}: the measurement of forces on {path} failed: "
-        f"{output[-300:] or f'it ended with exit code {code}'}",
-        hint if "Exec format error" in output else "",
-    )
-
-
-def results_of(text: str, tests: Sequence[ForceTest], clock: Clock) -> tuple[Forces, ...]:
-    """One line a test, with all of its groups. Raises MeasurementUnknown."""
-    lines = lines_of(text, "what it printed")
-    expected = [test.ios for test in tests]
-    results = tuple(forces_of(test.force, [line], clock) for test, line in zip(tests, lines, strict=False))
-    found = [each.group.ios for each in results]
-    if found != expected or len(lines) != len(tests):
-        raise MeasurementUnknown(f"writes of {expected} were asked for, its {len(lines)} lines have {found}")
-    return results

@@ -16,6 +16,7 @@ PROGRAM = "force_load"
 SOURCE = Path(__file__).with_name("force_load.c")
 # That of the trees, in that of the working set; and their program.
 TREES = "metadata"
+TREE_FILE = "tree.json"
 TREE_PROGRAM = Path(__file__).parents[1] / "remote" / "load" / "metadata_load.py"
 # A copy that removes itself and its directory when it starts: /run, where the program is put, may be mounted
 # noexec. The second argument is a directory in which it waits for a common start (kit.load.common_start), or
@@ -34,7 +35,15 @@ def program() -> Path:
     from kit.hosts.compilation import compiled
 
     flags = ("-static", "-pthread", "-s")
-    return compiled("hsp-force-load", SOURCE.parent, [SOURCE], flags, (), "forced writes")
+    return compiled("hsp-force-load", SOURCE.parent, [SOURCE], flags, ("-lm",), "forced writes")
+
+
+def run_words(
+    spec: Sequence[str], force: ForceTable, size_bytes: int, window_ns: int, duration_ns: int
+) -> list[str]:
+    """Of a load, on a device of that size. `spec`: of `words_of`; both times on the host's clock."""
+    groups = force.groups_on(size_bytes) or 0
+    return ["run", *spec, str(window_ns), str(duration_ns), str(groups // force.threads)]
 
 
 def put_program(host: Host, work_dir: str) -> None:
@@ -47,13 +56,9 @@ def put_program(host: Host, work_dir: str) -> None:
         host.run(["rm", "-f", "--", f"{path}.new"])
 
 
-def command(work_dir: str | None, words: Sequence[str], start: str = "") -> list[str]:
-    """argv of the program that lies in `work_dir`; None: it is what the command reads.
-
-    `start`: the directory of its common start with others.
-    """
-    path = "-" if work_dir is None else f"{work_dir}/{PROGRAM}"
-    return ["sh", "-c", _RUN_COPY, "sh", path, start, *words]
+def command(work_dir: str, words: Sequence[str], start: str = "") -> list[str]:
+    """argv of the program that lies in `work_dir`. `start`: the directory of its common start with others."""
+    return ["sh", "-c", _RUN_COPY, "sh", f"{work_dir}/{PROGRAM}", start, *words]
 
 
 def words_of(
@@ -65,7 +70,6 @@ def words_of(
     *,
     is_device: bool,
     device: HeldDevice | None = None,
-    is_random: bool = False,
 ) -> list[str]:
     """The program's arguments for what it writes. `place`, `device`: see Worker; `size_bytes`: of a device.
 
@@ -73,14 +77,14 @@ def words_of(
     """
     flags = {
         "a": force.append, "b": is_device, "c": force.check, "d": force.direct, "g": force.group_commit,
-        "r": is_random,
+        "r": force.random,
     }  # fmt: skip
     numbers = force.record, force.per_force, force.files, force.threads
     return [
         place if is_device else f"{place}/{DIRECTORY}/{phase}",
         force.method,
         *map(str, numbers),
-        str(min(force.file, size_bytes) if is_device else force.file),
+        str(size_bytes if force.random else min(force.file, size_bytes) if is_device else force.file),
         "".join(letter for letter, is_set in flags.items() if is_set) or "-",
         str(seed),
         device.word if device else "-",
@@ -88,17 +92,15 @@ def words_of(
 
 
 def tree_command(
-    job: MetadataJob, directory: str, place: str, number: int, seed: str, times_ns: tuple[int, int]
+    job: MetadataJob, directory: str, place: str, number: int, times_ns: tuple[int, int]
 ) -> list[str]:
-    """argv of the program of files and directories, which lies in `directory`.
+    """argv of the program of files and directories, which lies in `directory` beside its TREE_FILE.
 
     `number`: of the client; `times_ns`: a window, and the most.
     """
-    tree = job.tree
-    words = tree.files, tree.depth, tree.width, tree.size, tree.most_bytes, int(tree.fsync)
     suffix = "r" * job.renames or "-"
     root = f"{place}/{TREES}/{number}"
     return [
-        "python3", "-I", f"{directory}/{TREE_PROGRAM.name}", job.action, root, *map(str, words), suffix, seed,
-        *map(str, times_ns),
+        "python3", "-I", f"{directory}/{TREE_PROGRAM.name}", job.action, root, f"{directory}/{TREE_FILE}",
+        str(int(job.tree.fsync)), suffix, *map(str, times_ns),
     ]  # fmt: skip

@@ -17,6 +17,8 @@ from kit.load import fio, ordinary_user
 from kit.load.fio_json import Json
 from kit.load.fio_latency_log import ClientLatencies, parse_latency_log
 from kit.load.fio_windows import ClientWindows
+from kit.store.load.open_loop import OpenLoop
+from kit.store.load.replayed import Replayed
 from kit.store.parts.forces import Forces
 from kit.store.parts.metadata import Metadata
 from kit.store.run_directory import RunDir
@@ -97,7 +99,8 @@ class LoadSpec:
 class ClientResult:
     """One worker's I/Os: fio's counts by op, and all I/Os or their counts, on the clock of its host.
 
-    `forces`: of forced writes; `metadata`: of a tree.
+    `forces`: of forced writes; `metadata`: of a tree; `open`: of an open loop; `replayed`: of a
+    replay.
     """
 
     worker: Worker
@@ -105,6 +108,8 @@ class ClientResult:
     latencies: ClientLatencies | ClientWindows
     forces: Forces | None = None
     metadata: Metadata | None = None
+    open: OpenLoop | None = None
+    replayed: Replayed | None = None
 
 
 def job_numbers(job: FioJob) -> range:

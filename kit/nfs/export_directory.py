@@ -17,6 +17,8 @@ from kit.hosts.base import Command, CommandFailed, CommandResult, Host
 from kit.load import fio, ordinary_user
 from kit.nfs import mount as nfs_mount
 
+RECORDS = "power-loss"
+"""The file of the records of all power losses, beside the working set."""
 _DIRECTORY = re.compile(f"hsp-{RUN_ID}")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}")
 _DEADLINE_S = 120.0
@@ -99,7 +101,7 @@ def remove(
     version: str,
     options: Sequence[str],
 ) -> None:
-    """Remove the file and the then empty directory, nothing else. Safe to call twice.
+    """Remove the file, that of power losses, and the then empty directory, nothing else. Safe to call twice.
 
     Mounts the export for this if it is no longer mounted (the client was rebooted). Raises
     SafetyRefusal for a name that is not a run's, HostError.
@@ -118,7 +120,7 @@ def remove(
             f"{client.name}: {path} is a symbolic link; the run made a directory, and nothing was removed",
             "somebody has replaced it; look where it points to, then remove the link",
         )
-    client.run(["rm", "-f", "--", f"{path}/{file}"], deadline_s=_DEADLINE_S)
+    client.run(["rm", "-f", "--", f"{path}/{RECORDS}", f"{path}/{file}"], deadline_s=_DEADLINE_S)
     result = _remove_empty(client, path)
     if mounted_here:
         nfs_mount.unmount(client, target)

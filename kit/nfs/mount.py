@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kit.config.tables.nfs_options import not_in_effect, of_family
+from kit.config.tables.nfs_options import not_in_effect, of_family, value_of
 from kit.core import proc_path
 from kit.core.errors import HostError
 from kit.hosts.base import Command, CommandFailed, DeadlineExceeded, Host
@@ -20,6 +20,7 @@ _RETRY = "retry=1"
 _MOUNT_DEADLINE_S = 180.0
 _UNMOUNT_DEADLINE_S = 60.0
 _LOOK_DEADLINE_S = 60.0
+STATISTICS = "/proc/self/mountstats"
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def mount(client: Host, commands: Sequence[Command]) -> ActiveMount:
     except CommandFailed as error:
         message = (error.result.stderr.strip() or error.result.stdout.strip())[-500:]
         raise HostError(
-            f"{client.name}: cannot mount {source} with {asked}: {message}", _mount_hint(message)
+            f"{client.name}: cannot mount {source} with {asked}: {message}", _mount_hint(message, asked)
         ) from error
     mounted = effective_mount(client, target)
     missing = not_in_effect(version, tuple(options), mounted.options)
@@ -65,6 +66,13 @@ def mount(client: Host, commands: Sequence[Command]) -> ActiveMount:
             f"in effect is {mounted.options}; it was unmounted again",
             "server or client do not support it, or another mount of the same server has other settings: "
             "mounts of one server share a connection",
+        )
+    if (wanted := value_of("nconnect", asked)) and len(made := transports(client, target)) != int(wanted):
+        unmount(client, target)
+        raise HostError(
+            f"{client.name}: asked to mount {source} with {wanted} connections (nconnect), "
+            f"{STATISTICS} has {len(made)}; it was unmounted again",
+            "the client's log (dmesg) may say why it could not make all of them",
         )
     return mounted
 
@@ -80,7 +88,15 @@ def mount_commands(
     )
 
 
-def _mount_hint(message: str) -> str:
+def _mount_hint(message: str, asked: str) -> str:
+    if value_of("proto", asked) in ("rdma", "rdma6"):
+        return (
+            "NFS over RDMA needs, on client and server, a network card with RDMA (`rdma link show`; without "
+            "such a card Soft-RoCE: `modprobe rdma_rxe`, `rdma link add rxe0 type rxe netdev DEVICE`), the "
+            "module rpcrdma, and a server that listens: `echo rdma 20049 > /proc/fs/nfsd/portlist`"
+        )
+    if "nconnect" in asked and ("bad option" in message or "ncorrect mount option" in message):
+        return "nconnect needs Linux 5.3 or later on the client, and is 1 to 16: `uname -r`"
     if "access denied" in message or "No such file" in message:
         return "is it exported, and to this client? `showmount -e SERVER` on the client shows NFSv3's exports"
     if "rotocol not supported" in message or "requested NFS version" in message:
@@ -98,6 +114,30 @@ def effective_mount(client: Host, target: str) -> ActiveMount:
     if mounted is None or not mounted[0].startswith("nfs"):
         raise HostError(f"{target} is not an NFS mount on {client.name}", "was it unmounted during the run?")
     return mounted[1]
+
+
+def transports(client: Host, target: str) -> tuple[str, ...]:
+    """Of each connection of the mount at `target`, "tcp", "udp" or "rdma". Raises HostError.
+
+    A line each in /proc/self/mountstats (net/sunrpc/stats.c, rpc_clnt_show_stats). Mounts of one server share
+    them: the first mount has set their number.
+    """
+    text = client.run(["cat", STATISTICS], deadline_s=_LOOK_DEADLINE_S).stdout
+    try:
+        lines = [line.split() for line in statistics_of(text, target)]
+    except LookupError as error:
+        raise HostError(f"{STATISTICS} on {client.name} has {error}", "was it unmounted?") from error
+    return tuple(fields[1] for fields in lines if fields[:1] == ["xprt:"] and len(fields) > 1)
+
+
+def statistics_of(text: str, target: str) -> list[str]:
+    """The lines of the last mount at `target` in /proc/self/mountstats. Raises LookupError."""
+    head = f" mounted on {proc_path.escape(target)} with fstype nfs"
+    mounts = [mount.split("\n") for mount in f"\n{text}".split("\ndevice ")[1:]]
+    lines = next((mount[1:] for mount in reversed(mounts) if head in mount[0]), None)
+    if lines is None:
+        raise LookupError(f"no NFS mount at {target}")
+    return lines
 
 
 def is_mounted(client: Host, target: str) -> bool:

@@ -11,6 +11,7 @@ from collections import Counter
 
 from kit.core import proc_path
 from kit.core.errors import SafetyRefusal
+from kit.core.text import safe_text
 from kit.hosts.base import Host
 
 # What is exported, and the files as exports(5) has them. Without exportfs ZFS shares nothing. grep ends the
@@ -76,14 +77,7 @@ def _listed(text: str) -> list[tuple[str, str]]:
 
 def refuse(server: Host) -> None:
     """Before anything is made there. Raises SafetyRefusal, HostError."""
-    printed = server.run(READ).stdout
-    try:
-        _, found = read(printed)
-    except ValueError as error:
-        raise SafetyRefusal(
-            f"which exports of {server.name} would be lost is not known: {error}; nothing was changed",
-            "look at `exportfs -v` there",
-        ) from error
+    _, found = _read(server)
     if not found:
         return
     shown = ", ".join(found[:_MOST]) + (f" and {len(found) - _MOST} more" if len(found) > _MOST else "")
@@ -93,3 +87,34 @@ def refuse(server: Host) -> None:
         "write them into /etc/exports.d/NAME.exports (`exportfs -s` prints the lines), or take them back; "
         "of an earlier run: hsp clean",
     )
+
+
+def refuse_restart(server: Host, own: str = "", *, agreed: bool) -> list[str]:
+    """Check that nothing but `own` is exported by a server that is to be restarted; clients may use it.
+
+    Returns notes if the user has `agreed` to it. Raises SafetyRefusal, HostError.
+    """
+    exported, _ = _read(server)
+    others = [safe_text(path) for path in exported if path != own]
+    if not others:
+        return []
+    shown = ", ".join(others[:_MOST]) + (f" and {len(others) - _MOST} more" if len(others) > _MOST else "")
+    text = f"a phase restarts {server.name}, which has other exports: {shown}"
+    if agreed:
+        return [text]
+    raise SafetyRefusal(
+        f"{text}; nothing was restarted",
+        "take them back, use another server, or agree with --cut-other-pools",
+    )
+
+
+def _read(server: Host) -> tuple[list[str], list[str]]:
+    """As `read`. Raises SafetyRefusal: it is not known."""
+    printed = server.run(READ).stdout
+    try:
+        return read(printed)
+    except ValueError as error:
+        raise SafetyRefusal(
+            f"which exports of {server.name} would be lost is not known: {error}; nothing was changed",
+            "look at `exportfs -v` there",
+        ) from error

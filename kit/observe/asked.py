@@ -14,7 +14,7 @@ class Asked:
     `local`: calls of all processes of the server, in the place of the requests of NFS clients. `files`: by
     file, too. `split`: where the time of each NFS request goes, too. `cost_max`: the part of the mean latency
     that the tracer's probes may take (0 to 1); above it the observation ends. `keys`: a sample of one in so
-    many blocks, too; 0: none.
+    many blocks, too; 0: none. `captured`: so many requests at most, one by one; 0: none.
     """
 
     datasets: tuple[str, ...] = ()
@@ -23,3 +23,4 @@ class Asked:
     split: bool = False
     cost_max: float = COST_MAX
     keys: int = 0
+    captured: int = 0

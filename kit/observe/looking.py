@@ -33,7 +33,7 @@ _READS: tuple[tuple[str, ...], ...] = (
     ("bpftrace", "--version"),
     ("dpkg-query", "--show", "--showformat", r"\$\{Version\}", "[a-z0-9.+-]+"),
     ("zpool", "list", "-H", "-o", "name"),
-    ("zpool", "list", "-v", "-H", "-P", "[A-Za-z0-9][A-Za-z0-9_.: -]*"),
+    (*served.LIST, "[A-Za-z0-9][A-Za-z0-9_.: -]*"),
     ("zdb", "-l", "/.+"),
     served.SYNC,
     scrub_status.STATUS_JSON,

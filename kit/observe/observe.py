@@ -26,7 +26,7 @@ from kit.hosts.identity import read_identity
 from kit.hosts.recorded import RecordedHost, Recorder
 from kit.instruments import block_keys, histograms
 from kit.instruments.histograms import IntervalGrid
-from kit.observe import by_file_system, callers, counters, probe_cost, served, tracer_use
+from kit.observe import by_file_system, callers, capture, counters, probe_cost, served, tracer_use
 from kit.observe import local as local_calls
 from kit.observe.activity import EVERY_S, Activity
 from kit.observe.asked import Asked
@@ -111,6 +111,9 @@ def observe(
         record.fill(observed=_observed(looked), phases=(phase,))
         if asked.keys:
             _store_keys(looked, run_dir, clock, asked.keys, record)
+        if asked.captured:
+            known, _ = looked.before.joined(looked.after)
+            record.add_notes(*capture.store(looked.trace, known, run_dir, clock))
         record.add_notes(*(_meanwhile(each) for each in looked.events if each.kind != "txg"))
         if looked.interrupted:
             seen, whole = (format_time_s(each / 1e9) for each in (phase.end_ns - phase.start_ns, duration_ns))
@@ -289,7 +292,7 @@ def _program(zfs: ZfsVersion, asked: Asked, before: Served) -> support.Program:
     special = any(before.special.values())
     return support.program(
         zfs, observe=not asked.local, local=asked.local, files=asked.files, special=special,
-        split=asked.split, one_in=asked.keys,
+        split=asked.split, one_in=asked.keys, captured=asked.captured,
     )  # fmt: skip
 
 
@@ -397,7 +400,10 @@ def _observed(looked: Looked) -> Observed:
         cost=looked.cost,
         pools=tuple(
             ObservedPool(
-                name=name, log_vdevs=tuple(sorted(ids)), special_vdevs=tuple(sorted(known.special[name]))
+                name=name,
+                log_vdevs=tuple(sorted(ids)),
+                special_vdevs=tuple(sorted(known.special[name])),
+                space=known.space.get(name),
             )
             for name, ids in known.logs.items()
         ),

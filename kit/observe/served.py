@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from kit.core.errors import ConfigError, HostError
 from kit.core.proc_path import unescape
 from kit.hosts.base import Host
+from kit.store.parts.resource_use import PoolSpace
 from kit.trace.tier import Vdevs
 from kit.zfs.layout import SPECIAL_ROLES
-from kit.zfs.vdev_listing import devices_of
+from kit.zfs.vdev_listing import devices_of, space_of_data
 from kit.zfs.zil import vdev_ids
 
 # The place of requests that failed before their file was known: place_of_request.bt.
 FAILED = 0
 # In a message.
 _MOST_NAMED = 12
+LIST = ("zpool", "list", "-v", "-H", "-P", "-p")
 SYNC = ("zfs", "get", "-H", "-t", "filesystem", "-o", "name,value", "sync")
 
 
@@ -29,7 +32,7 @@ class Served:
     """`file_systems`: names of datasets by minor number; `logs`: ids of log vdevs by pool.
 
     `unsynced`: datasets with sync=disabled. `others`: as `file_systems`, of those that were not asked for.
-    `special`: ids of special and dedup vdevs by pool.
+    `special`: ids of special and dedup vdevs by pool. `space`: of the data vdevs of each pool.
     """
 
     file_systems: Mapping[int, str]
@@ -37,6 +40,7 @@ class Served:
     unsynced: frozenset[str] = frozenset()
     others: Mapping[int, str] = field(default_factory=dict)
     special: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    space: Mapping[str, PoolSpace] = field(default_factory=dict)
 
     def vdevs(self, name: str) -> Vdevs:
         """Of the pool of this file system, as it waits for them."""
@@ -88,6 +92,7 @@ class Served:
         return Served(
             both, {**self.logs, **later.logs}, self.unsynced | later.unsynced,
             {**self.others, **later.others}, {**self.special, **later.special},
+            {**later.space, **self.space},
         ), problems  # fmt: skip
 
 
@@ -99,14 +104,19 @@ def read(server: Host) -> Served:
     """Read all. Raises HostError."""
     mounts = server.run(["cat", "/proc/self/mountinfo"]).stdout
     pools = server.run(["zpool", "list", "-H", "-o", "name"]).stdout.split()
-    listings = {pool: server.run(["zpool", "list", "-v", "-H", "-P", pool]).stdout for pool in pools}
+    listings = {pool: server.run([*LIST, pool]).stdout for pool in pools}
     logs = {pool: vdev_ids(server, devices_of(listing, "logs")) for pool, listing in listings.items()}
     special = {
         pool: vdev_ids(server, devices_of(listing, *SPECIAL_ROLES), logs=False)
         for pool, listing in listings.items()
     }
     synced = unsynced(server.run(list(SYNC)).stdout)
-    return Served(file_systems(mounts), logs, synced, special=special)
+    space = {}
+    for pool, listing in listings.items():
+        # A pool that is suspended has no sizes.
+        with suppress(HostError):
+            space[pool] = space_of_data(listing)
+    return Served(file_systems(mounts), logs, synced, special=special, space=space)
 
 
 def file_systems(mountinfo: str) -> dict[int, str]:

@@ -1,11 +1,13 @@
-"""The step that makes the md array of a phase, and what it is called. Pure."""
+"""The steps that make one device of others, or of a part of one: md arrays of phases, partitions. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kit.config.tables.phase_table import Phase
-from kit.devices import array
+from kit.devices import array, partition
 from kit.devices.array import ArraySpec
-from kit.plan.names import Names
+from kit.plan.names import Names, part_bytes
 from kit.plan.plan import Plan
 from kit.plan.step import Step
 from kit.recovery import storage_undos
@@ -36,3 +38,16 @@ def make_array(plan: Plan, names: Names, phase: Phase) -> Step:
     )
     details = {"array": spec.name, "uuid": spec.uuid, "members": list(phase.devices)}
     return Step(f"make array {phase.name}", "server", tuple(array.create_commands(spec)), undo, details)
+
+
+def partitions(plan: Plan, names: Names) -> Iterator[Step]:
+    """Of cache and special devices the part that the workload asks for (pool.cache_size, special_size)."""
+    for device in plan.testbed.device:
+        size_bytes, path = part_bytes(plan, device), names.device_paths[device.name]
+        if size_bytes is not None:
+            command = partition.create_command(path, size_bytes)
+            details = {"device": device.name, "path": path, "bytes": size_bytes}
+            action = storage_undos.Partition(
+                device_path=path, serial=device.serial or "", size_bytes=size_bytes
+            )
+            yield Step("use a part", "server", (command,), action, details)

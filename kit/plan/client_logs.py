@@ -29,7 +29,8 @@ def resolved(workload: Workload, testbed: Testbed) -> Workload:
 
 def _log(phase: Phase, testbed: Testbed) -> Literal["every-io", "histograms"]:
     """In the lab a log of every I/O up to 15 minutes: it has one CPU, and I/Os are few."""
-    if phase.force or phase.metadata or phase.resumable or phase.longest > LONGEST_EVERY_IO_NS:
+    counts = phase.force or phase.open or phase.replay or phase.metadata or phase.resumable
+    if counts or phase.longest > LONGEST_EVERY_IO_NS:
         return "histograms"
     if phase.in_order:
         return "every-io"

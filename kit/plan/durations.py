@@ -17,8 +17,9 @@ from kit.sizes.workload_sizes import sizes_of
 _LEAST_NS: Mapping[str, int] = {"full": 10 * 10**9, "sanity": 3 * 10**9, "smoke": 10**9}
 
 
-# Of phases in which caches get warm, on a real clock: a minute before an import, and one after it.
-_CURVE_LEAST_NS = 180 * 10**9
+# Of phases in which caches get warm, on a real clock: a minute before an import, and one after it. And of
+# phases before and after a restart.
+_CURVE_LEAST_NS, _BESIDE_RESTART_NS = 180 * 10**9, 60 * 10**9
 # Until nearly each record was read again (of random reads, all but e^-3), by disks of 7,200 turns.
 _READS_EACH, _DISK_READS_PER_S = 3, 100
 
@@ -28,7 +29,7 @@ S = TypeVar("S", Fault, ExpectedEvent)
 
 def resolved(workload: Workload, testbed: Testbed) -> Workload:
     """`workload` with phases that are long enough for a real clock; its events keep their part of them."""
-    phases = tuple(_resolved(phase, workload, testbed) for phase in workload.phase)
+    phases = tuple(_resolved(number, workload, testbed) for number, _ in enumerate(workload.phase))
     longer = {old.name: new.duration / old.duration for old, new in zip(workload.phase, phases, strict=True)}
 
     def moved(each: S) -> S:
@@ -40,10 +41,10 @@ def resolved(workload: Workload, testbed: Testbed) -> Workload:
     return workload.model_copy(update={"phase": phases, **scheduled})
 
 
-def _resolved(phase: Phase, workload: Workload, testbed: Testbed) -> Phase:
+def _resolved(number: int, workload: Workload, testbed: Testbed) -> Phase:
+    phase = workload.phase[number]
     if phase.ios is None:
-        is_short = testbed.clock.kind == "real" and has_curve(phase, workload.schedule(phase))
-        least_ns = _until_warm_ns(phase, workload, testbed) if is_short else 0
+        least_ns = _least_ns(number, workload, testbed) if testbed.clock.kind == "real" else 0
         return phase.model_copy(update={"duration": max(phase.duration, least_ns)})
     if phase.resumable or phase.soak or workload.schedule(phase) or workload.power_loss:
         # Measured again, its parts and its times would begin anew.
@@ -52,6 +53,15 @@ def _resolved(phase: Phase, workload: Workload, testbed: Testbed) -> Phase:
         return phase
     duration = max(phase.duration, _LEAST_NS[workload.length])
     return phase.model_copy(update={"duration": min(duration, phase.longest)})
+
+
+def _least_ns(number: int, workload: Workload, testbed: Testbed) -> int:
+    """Of a phase without `ios`."""
+    phase = workload.phase[number]
+    if has_curve(phase, workload.schedule(phase)) and not phase.restart:
+        return _until_warm_ns(phase, workload, testbed)
+    beside = workload.phase[number : number + 2]
+    return _BESIDE_RESTART_NS if any(each.restart for each in beside) else 0
 
 
 def _until_warm_ns(phase: Phase, workload: Workload, testbed: Testbed) -> int:

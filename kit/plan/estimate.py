@@ -68,7 +68,7 @@ def filled(plan: Plan) -> list[PlannedWrites]:
 def seconds(plan: Plan) -> tuple[float, float]:
     """Minimum duration with the faster and with the slower rate of RATES_BYTES."""
     workload = plan.workload
-    load_ns = sum(phase.duration for phase in workload.phase)
+    load_ns = sum(map(workload.expected_ns, workload.phase))
     load_ns += workload.warmup.duration if workload.warmup else 0
     least = sum(amount.min_bytes / amount.at_once for amount in written(plan))
     slow, fast = RATES_BYTES

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterator, Sequence
 
+from kit.capacity.open_words import open_words, replay_words
 from kit.config.device_model import DeviceModel
+from kit.config.tables.capacity_table import OpenJob, ReplayJob
 from kit.config.tables.force_table import ForceJob
 from kit.config.tables.phase_table import ARRAY, Phase
 from kit.config.tables.tree_table import MetadataJob
@@ -16,19 +17,20 @@ from kit.instruments.drives import reading
 from kit.instruments.machine import sampler, wear
 from kit.load import fio, force_program
 from kit.load.ordinary_user import ordinary
-from kit.nfs import export
+from kit.nfs import export, null_calls
 from kit.nfs import mount as nfs_mount
-from kit.plan import schedule_steps
-from kit.plan.array_steps import make_array, spec_of
+from kit.plan import power_steps, schedule_steps
+from kit.plan.array_steps import make_array, partitions, spec_of
 from kit.plan.names import Names, place_of, pool_spec, used_path, used_paths
 from kit.plan.plan import Plan, export_of
 from kit.plan.step import Step
-from kit.recovery import host_undos, storage_undos
+from kit.recovery import host_undos, storage_undos, work_directory
 from kit.rules.appliance_limits import measured_phases
 from kit.rules.cold import has_curve
 from kit.trace import nfsd_tracer
 from kit.trace.support import TracingSupport, programs
-from kit.zfs import pool, zil
+from kit.zfs import pool, rebuild_watch, tunables, zil
+from kit.zfs.tunables import PlannedTunable
 
 _NEWEST_TRACING = TracingSupport("full", programs()[-1], "0.23")
 
@@ -39,7 +41,7 @@ def mounts(plan: Plan, names: Names) -> Iterator[Step]:
     clients = len(names.client_names) if through_mount else int(plan.testbed.is_appliance)
     for number in range(clients):
         source = export_of(plan) if plan.testbed.is_appliance else _source_of(names, number)
-        commands = nfs_mount.mount_commands(source, names.mount_point, spec.version, spec.options)
+        commands = nfs_mount.mount_commands(source, names.mount_point, spec.version, spec.mount_options)
         details = {"client": names.client_names[number]}
         action = storage_undos.UndoMount(target=names.mount_point)
         yield Step("mount", client_key(number), commands, action, details)
@@ -77,12 +79,25 @@ def phases(plan: Plan, names: Names, *, on_devices: bool) -> Iterator[Step]:
     tracer = nfsd_tracer.TracerFiles(names.work_dir)
     measured = measured_phases(plan.workload, plan.testbed)
     of_place = (phase for phase in measured if phase.on_devices == on_devices)
-    groups = [list(group) for _, group in groupby(of_place, _probes)]
+    groups = tracer_groups(list(of_place), _probes)
     for group in groups:
+        if group[0].restart and not plan.testbed.is_appliance:
+            yield from _restart_steps(plan, names, group[0])
         if plan.is_traced and any(each.over_nfs for each in group):
             yield _start_tracer(plan, tracer, group, "all phases" if len(groups) == 1 else "")
         for number, phase in enumerate(group, 1):
             yield from _phase(plan, names, phase, tracer, number)
+
+
+def tracer_groups(phases: Sequence[Phase], probes: Callable[[Phase], object]) -> list[list[Phase]]:
+    """Phases in a row with one tracer: with the same probes, and no restart of the server between them."""
+    groups: list[list[Phase]] = []
+    for phase in phases:
+        if groups and not phase.restart and probes(phase) == probes(groups[-1][0]):
+            groups[-1].append(phase)
+        else:
+            groups.append([phase])
+    return groups
 
 
 def _probes(phase: Phase) -> tuple[bool, int | None, bool]:
@@ -103,6 +118,7 @@ def _phase(
         yield Step(step, "server", (zil.empty_log_command(names.pool),))
     if phase.array:
         yield make_array(plan, names, phase)
+    yield from (null := [*_null_calls(plan, phase, step)])
     yield from _sampling(plan, names, phase, step)
     is_traced = plan.is_traced and phase.over_nfs
     if is_traced:
@@ -116,6 +132,16 @@ def _phase(
     argv = sampler.end_command("PID", locked=phase.on_devices)
     ended = Command(tuple(argv), "PID: what the program has printed")
     yield from (Step(step, key, (ended,)) for key in _machines(plan))
+    yield from null
+
+
+def _null_calls(plan: Plan, phase: Phase, step: str) -> Iterator[Step]:
+    """On each client with a mount, before the load and after."""
+    if plan.workload.nfs.engine == "kernel" and phase.over_nfs:
+        argv = null_calls.command("SERVER", "2049", plan.workload.nfs.version)
+        command = Command(tuple(argv), f"{null_calls.SOURCE}, over TCP, at the address of the mount")
+        for number, _ in enumerate(plan.testbed.client):
+            yield Step(step, client_key(number), (command,))
 
 
 def removal(plan: Plan, names: Names, role: str) -> tuple[Command, ...]:
@@ -134,8 +160,13 @@ def cache_commands(plan: Plan, names: Names) -> tuple[tuple[Command, ...], tuple
 
 
 def begun_log(plan: Plan, names: Names) -> tuple[Command, ...]:
-    """A new log after an import: else the first operation that changes a tree waits for a txg."""
-    return (*zil.begin_zil_commands(names.pool, names.path),) if plan.workload.tree else ()
+    """A new log after an import: else the first operation that changes a tree, or writes, waits for a txg."""
+    replays = any(phase.replay and _writes(plan, phase) for phase in plan.workload.phase)
+    return (*zil.begin_zil_commands(names.pool, names.path),) if plan.workload.tree or replays else ()
+
+
+def _writes(plan: Plan, phase: Phase) -> bool:
+    return "write" in plan.jobs[phase.load].operations
 
 
 def _cold_steps(plan: Plan, names: Names, step: str) -> Iterator[Step]:
@@ -144,22 +175,58 @@ def _cold_steps(plan: Plan, names: Names, step: str) -> Iterator[Step]:
     mounted = [*mounts(plan, names)]
     for each in mounted:
         yield Step(step, each.host, (Command(("umount", names.mount_point)),))
-    take_out = [
-        Command(tuple(export.unexport_command(names.path, each)), "and nfsd's caches flushed")
-        for each in names.client_addresses
-    ]
-    put_back = [export.export_command(names.path, each) for each in names.client_addresses]
     spec = pool_spec(plan, names)
     left = tuple(path for path in spec.devices if path not in spec.cache)
-    middle = (
-        Command(("zpool", "export", names.pool)),
-        Command(tuple(pool.import_argv("GUID", left)), "GUID: of the pool"),
-        Command(("zfs", "mount", "-l", names.dataset)),
-    )
-    begin = begun_log(plan, names)
-    yield Step(step, "server", (*remove, *take_out, *middle, *begin, *put_back, *add))
+    put_back = _put_back(names, left, *begun_log(plan, names))
+    yield Step(step, "server", (*remove, *_take_out(names), *put_back, *add))
     for each in mounted:
         yield Step(step, each.host, each.commands)
+
+
+def _restart_steps(plan: Plan, names: Names, phase: Phase) -> Iterator[Step]:
+    """As `hsp plan` prints them (kit.run.power.restart)."""
+    step, mounted, restart = (
+        f"restart before phase {phase.name}",
+        [*mounts(plan, names)],
+        plan.testbed.restart,
+    )
+    for each in mounted:
+        yield Step(step, each.host, (Command(("umount", names.mount_point)),))
+    if phase.restart == "reboot":
+        assert restart, "kit.rules.cold has refused it"
+        command = Command(restart.command, "[restart] of the testbed; then the server is waited for")
+        yield Step(step, "server", (*_take_out(names), command))
+    else:
+        assert plan.testbed.power, "kit.rules.cold has refused it"
+        yield power_steps.cut(plan.testbed.power, "the server", "`on` after it; the server is waited for")
+    again = [tunables.write_command(each.name, str(each.host_value)) for each in settings_of(plan)]
+    watch = Command(rebuild_watch.watch_argv("DEVICES"), rebuild_watch.SOURCE)
+    put_back = _put_back(names, pool_spec(plan, names).devices)
+    made = work_directory.create_commands(names.run_id)
+    parts = [command for each in partitions(plan, names) for command in each.commands]
+    yield Step(step, "server", (*made, *parts, *again, watch, *put_back))
+    for each in mounted:
+        yield Step(step, each.host, each.commands)
+
+
+def settings_of(plan: Plan) -> tuple[PlannedTunable, ...]:
+    """The tunables that a run sets: the workload's and, where shares come from it, of the list of reads."""
+    untraced = plan.testbed.server.trace == "none" or plan.has_phases_in_dataset
+    return (*plan.tunables, *(tunables.read_history_tunables(plan.tunables) if untraced else ()))
+
+
+def _take_out(names: Names) -> Iterator[Command]:
+    for each in names.client_addresses:
+        yield Command(tuple(export.unexport_command(names.path, each)), "and nfsd's caches flushed")
+    yield Command(("zpool", "export", names.pool))
+
+
+def _put_back(names: Names, devices: tuple[str, ...], *begin: Command) -> Iterator[Command]:
+    """`begin`: before it is exported."""
+    yield Command(tuple(pool.import_argv("GUID", devices)), "GUID: of the pool")
+    yield Command(("zfs", "mount", "-l", names.dataset))
+    yield from begin
+    yield from (export.export_command(names.path, each) for each in names.client_addresses)
 
 
 def _following(tracer: nfsd_tracer.TracerFiles, phase: Phase) -> Iterator[Command]:
@@ -180,10 +247,15 @@ def _start_tracer(plan: Plan, tracer: nfsd_tracer.TracerFiles, phases: Sequence[
 
 
 def begins_with_empty_log(plan: Plan, phase: Phase) -> bool:
-    """Whether log blocks of phases before are given back first: a full log sends writes to the pool."""
+    """Whether log blocks of phases before are given back first: a full log sends writes to the pool.
+
+    Also before each look at a rate: what an earlier rate has dirtied would make writes of a later one wait.
+    """
+    if (phase.open or phase.replay) and _writes(plan, phase):
+        return not (phase.on_devices or plan.testbed.is_appliance)
     phases = plan.workload.phase
     before = [each for each in phases[: phases.index(phase)] if not each.on_devices]
-    wrote = any("write" in plan.jobs[each.load].operations for each in before)
+    wrote = any(_writes(plan, each) for each in before)
     return wrote and "slog" in phase.tiers and not plan.testbed.is_appliance
 
 
@@ -261,14 +333,13 @@ def _forced(plan: Plan, names: Names, phase: Phase, step: str, place: str) -> It
     job = plan.jobs[phase.load]
     assert isinstance(job, ForceJob)
     sizes = {device.name: device.size for device in plan.testbed.device if device.name in phase.devices}
-    spec = force_program.words_of(
-        job.force, phase.name, place, min(sizes.values(), default=0), 0, is_device=phase.on_devices
-    )
+    size_bytes = min(sizes.values(), default=0)
+    spec = force_program.words_of(job.force, phase.name, place, size_bytes, 0, is_device=phase.on_devices)
     to_host_ns = plan.testbed.clock.to_host_ns
     window_ns = fio.window_ms(to_host_ns(phase.interval), to_host_ns(phase.duration)) * 10**6
     calls = [
         *([] if phase.on_devices else [["prepare", *spec]]),
-        ["run", *spec, str(window_ns), str(to_host_ns(phase.duration))],
+        force_program.run_words(spec, job.force, size_bytes, window_ns, to_host_ns(phase.duration)),
         *([["verify", *spec, "WRITTEN"]] if job.force.check else []),
     ]
     for call in calls:
@@ -286,9 +357,36 @@ def _metadata(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Ste
     for number, _ in enumerate(names.client_names):
         times_ns = window_ns, to_host_ns(phase.duration)
         directory = fio.directory(names.work_dir, number, phase.name)
-        argv = force_program.tree_command(job, directory, names.mount_point, number, "SEED", times_ns)
+        argv = force_program.tree_command(job, directory, names.mount_point, number, times_ns)
         command = Command(tuple(ordinary(argv)), "kit/remote/load/metadata_load.py")
         yield Step(step, client_key(number), (command,))
+
+
+def _open(plan: Plan, names: Names, phase: Phase, step: str, place: str) -> Iterator[Step]:
+    """The first look of a search; the others have another rate and seed."""
+    job, clock = plan.jobs[phase.load], plan.testbed.clock
+    assert isinstance(job, OpenJob)
+    sizes = {device.name: device.size for device in plan.testbed.device if device.name in phase.devices}
+    clients = len(names.client_names) if phase.over_nfs else 1
+    window_ns = fio.window_ms(clock.to_host_ns(phase.interval), clock.to_host_ns(phase.duration)) * 10**6
+    size = min(sizes.values(), default=0) or plan.workload.file_set.size
+    call = open_words(job, place, size, 0, clock, (window_ns, phase.duration), clients)
+    for number in range(clients):
+        words = _by_fios_user(plan, force_program.command(names.work_dir, call), by_client=phase.over_nfs)
+        note = f"kit/load/force_load.c; {phase.load_text}"
+        yield Step(step, client_key(number) if phase.over_nfs else "server", (Command(words, note),))
+
+
+def _replay(plan: Plan, names: Names, phase: Phase, step: str, place: str) -> Iterator[Step]:
+    job, clock = plan.jobs[phase.load], plan.testbed.clock
+    assert isinstance(job, ReplayJob)
+    window_ns = fio.window_ms(clock.to_host_ns(phase.interval), clock.to_host_ns(phase.duration)) * 10**6
+    for number, _ in enumerate(names.client_names):
+        schedule = f"{fio.directory(names.work_dir, number, phase.name)}/schedule"
+        times_ns = window_ns, phase.duration
+        call = replay_words(job, place, plan.workload.file_set.size, 0, clock, times_ns, schedule)
+        words = _by_fios_user(plan, force_program.command(names.work_dir, call), by_client=True)
+        yield Step(step, client_key(number), (Command(words, f"kit/load/force_load.c; {job.capture.text}"),))
 
 
 def _load(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
@@ -296,6 +394,10 @@ def _load(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
     place = spec_of(names, phase).node if phase.array else place
     if phase.force:
         yield from _forced(plan, names, phase, step, place)
+    elif phase.open:
+        yield from _open(plan, names, phase, step, place)
+    elif phase.replay:
+        yield from _replay(plan, names, phase, step, place)
     elif phase.metadata:
         yield from _metadata(plan, names, phase, step)
     else:

@@ -36,8 +36,21 @@ def of(workload: Workload, jobs: Mapping[str, FioJob], clients: int) -> list[str
 
 def of_server(workload: Workload, testbed: Testbed) -> Iterator[str]:
     """What a run does to all that a real server serves, and not to its own pool alone."""
-    if testbed.is_lab or testbed.is_appliance:
-        return
+    if testbed.is_appliance:
+        yield from _of_appliance(workload, testbed)
+    elif not testbed.is_lab:
+        yield from _of_server(workload, testbed)
+
+
+def _of_appliance(workload: Workload, testbed: Testbed) -> Iterator[str]:
+    if workload.power_loss and testbed.power:
+        yield (
+            f"the power of the appliance of {testbed.server.export} is cut, and with it that of all that it "
+            "serves, which is not seen: it is refused, but for --cut-other-pools."
+        )
+
+
+def _of_server(workload: Workload, testbed: Testbed) -> Iterator[str]:
     host = testbed.server.host
     if any(each.what == "export-import" for phase in workload.phase for each in workload.schedule(phase)):
         yield (
@@ -58,6 +71,12 @@ def of_server(workload: Workload, testbed: Testbed) -> Iterator[str]:
             f"host.nfsd_threads = {workload.host.nfsd_threads}: all exports of {host} are served by these "
             "threads during the run, not the run's alone: other clients may stall."
         )
+    if workload.host.tune == "latency":
+        yield (
+            f'host.tune = "latency": CPUs of {host} and of the clients neither sleep deeply nor run above '
+            "their nominal frequency during the run, for all that runs there: they draw more power, and "
+            "nothing gets turbo. What a machine does not have is left out, and the report says so."
+        )
     names = [name for name in workload.tunables if (p := parameters.known().get(name)) and p.keeps_data]
     lost = workload.power_loss
     names += other_pools.NO_FLUSH if lost and lost.control == "no-flush" else ()
@@ -66,7 +85,19 @@ def of_server(workload: Workload, testbed: Testbed) -> Iterator[str]:
             f"{' and '.join(names)} of {host}: for all its pools, it changes what keeps their data. It is "
             "refused while another pool is imported, but for --beside-other-pools."
         )
-    if lost and testbed.power and testbed.power.scope == "server":
+    yield from _of_restarts(workload, testbed)
+
+
+def _of_restarts(workload: Workload, testbed: Testbed) -> Iterator[str]:
+    """And what goes with the server."""
+    host, restarts = testbed.server.host, workload.restarts
+    if "reboot" in restarts:
+        yield (
+            f"{host} is restarted ([restart]), with all its pools, exports and sessions: it is refused while "
+            "another pool is imported or something else is exported, but for --cut-other-pools."
+        )
+    is_cut = workload.power_loss or "power-cut" in restarts
+    if is_cut and testbed.power and testbed.power.scope == "server":
         yield (
             f"the power of {host} is cut, and with it that of all its pools: it is refused while another "
             "pool is imported, but for --cut-other-pools."

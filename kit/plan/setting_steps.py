@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kit.config.device_model import has_write_cache
 from kit.config.tables.setting_table import Setting
+from kit.config.testbed import client_key
 from kit.devices import write_cache
 from kit.devices.write_cache import WriteCache
 from kit.hosts import file_settings as host_settings
 from kit.hosts.base import Command
-from kit.hosts.file_settings import CommandSetting
+from kit.hosts.file_settings import PLANNED_PRESET, CommandSetting, PresetFile
 from kit.hosts.identity import HostIdentity
 from kit.plan.names import Names
 from kit.plan.plan import Plan
@@ -43,6 +44,16 @@ def planned(plan: Plan, names: Names) -> Iterator[Step]:
     used = tuple(device.name for device in testbed.device)
     wanted = host_settings.planned(host.files, used)
     yield from (step for _, step in set_files((each, "none") for each in wanted))
+    if host.tune == "latency":
+        schedulers = [
+            host_settings.PresetFile(each.name, each.path, each.value, "mq-deadline")
+            for each in host_settings.planned({"scheduler": "none"}, used)
+        ]
+        of_server = [each for each in (*PLANNED_PRESET, *schedulers) if each.name not in host.files]
+        yield from set_preset(of_server)
+        for number, client in enumerate(testbed.client):
+            if plan.workload.over_nfs and client.at != testbed.server.at:
+                yield from set_preset(PLANNED_PRESET, client_key(number))
 
 
 def own_settings(settings: Sequence[Setting], values: Mapping[str, str | int]) -> list[CommandSetting]:
@@ -121,3 +132,24 @@ def set_files(
         details = {"before": before, "value": each.value}
         command = host_settings.write_command(each.path, each.value)
         yield each, Step(f"set {each.name} of the host", "server", (command,), action, details)
+
+
+def set_preset(
+    files: Sequence[PresetFile], key: str = "server", host: HostIdentity = _ANY_HOST
+) -> Iterator[Step]:
+    """Those that are not so already, on the host that the journal calls `key`."""
+    kinds: dict[tuple[str, str], list[PresetFile]] = {}
+    for each in files:
+        if each.before != each.value:
+            kinds.setdefault((each.name, each.value), []).append(each)
+    for (name, value), all_of_kind in kinds.items():
+        for first in range(0, len(all_of_kind), host_settings.MOST_FILES):
+            some = all_of_kind[first : first + host_settings.MOST_FILES]
+            action = host_undos.UndoPreset(
+                files=[host_undos.PresetValue(path=each.path, value=each.before) for each in some],
+                set=value,
+                machine_id=host.machine_id,
+                boot_id=host.boot_id,
+            )
+            commands = tuple(host_settings.write_preset({each.path: value for each in some}))
+            yield Step(f"tune {name} of the host", key, commands, action, {"value": value})

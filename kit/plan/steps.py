@@ -16,15 +16,15 @@ from kit.config.tables.age_table import filled_to
 from kit.config.tables.precondition_table import Precondition
 from kit.config.testbed import client_key
 from kit.config.testbed_devices import Device
-from kit.devices import partition
 from kit.hosts.base import Command
 from kit.hosts.identity import HostIdentity
 from kit.load import fio, force_program
 from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.plan import power_steps, setting_steps
-from kit.plan.load_steps import mounts, phases, warm_up
-from kit.plan.names import Names, part_bytes, place_of, pool_spec, shown
+from kit.plan.array_steps import partitions
+from kit.plan.load_steps import mounts, phases, settings_of, warm_up
+from kit.plan.names import Names, place_of, pool_spec, shown
 from kit.plan.plan import Plan, export_of
 from kit.plan.step import Step
 from kit.precondition import budget
@@ -136,24 +136,9 @@ def set_tunables(
 
 def _planned_tunables(plan: Plan) -> Iterator[Step]:
     """In the order of a server whose ARC may be larger than the workload asks for, as most are."""
-    untraced = plan.testbed.server.trace == "none" or plan.has_phases_in_dataset
-    history = tunables.read_history_tunables(plan.tunables) if untraced else ()
-    settings = (*plan.tunables, *history)
+    settings = settings_of(plan)
     before, maximum = {tunable.name: "0" for tunable in settings}, {"zfs_arc_max": str(MAX_BYTES)}
     return (step for _, step in set_tunables(settings, before, maximum, _ANY_HOST))
-
-
-def partitions(plan: Plan, names: Names) -> Iterator[Step]:
-    """Of cache and special devices the part that the workload asks for (pool.cache_size, special_size)."""
-    for device in plan.testbed.device:
-        size_bytes, path = part_bytes(plan, device), names.device_paths[device.name]
-        if size_bytes is not None:
-            command = partition.create_command(path, size_bytes)
-            details = {"device": device.name, "path": path, "bytes": size_bytes}
-            action = storage_undos.Partition(
-                device_path=path, serial=device.serial or "", size_bytes=size_bytes
-            )
-            yield Step("use a part", "server", (command,), action, details)
 
 
 def create_pool(plan: Plan, names: Names) -> Step:

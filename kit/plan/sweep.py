@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kit.config.candidates import roles_of
-from kit.config.sweep import Axis, Sweep, changed_keys
+from kit.config.sweep import PHASE_TABLES, Axis, Sweep, changed_keys
 from kit.config.testbed import Testbed, memory_problem
 from kit.config.toml import OfKey, Refusal, Setting, nearest, printable, validate
 from kit.config.workload import OF_POOL, Workload, samples
@@ -349,7 +349,7 @@ def _check_tables(sweep: Sweep, name: str, axis: Axis) -> None:
             sweep.source.refuse(("sweep", name, "phases"), f"{key}: {text}: name phases that have one")
         without = [each for each in axis.phases or phases if table not in phases[each]]
         # Of an axis of all phases, those that have the table are meant.
-        if table in ("force", "array") and (without if axis.phases else len(without) == len(phases)):
+        if table in PHASE_TABLES and (without if axis.phases else len(without) == len(phases)):
             text = f"phase '{without[0]}' has no {table}: name phases that have it"
             if not axis.phases:
                 text = f"no phase has {table}: add it to one, or remove the key"

@@ -96,8 +96,8 @@ def draft(
             phases.append(made)
             origins.append(sweep.source.phase_origins[number])
             cells.append(Cell(dict(cell), base_of(sweep, name), made["name"], again))
-    if all(map(on_devices, phases)) and not all(map(on_devices, declared)):
-        document = {key: value for key, value in document.items() if key not in OF_POOL}
+    unused = {*_of_others(phases, declared)}
+    document = {key: value for key, value in document.items() if key not in unused}
     document["phase"] = phases
     _keep_expectations(document, {cell.in_run for cell in cells}, at)
     source = replace(
@@ -113,6 +113,16 @@ def _in_turn(group: Sequence[tuple[At, str]], phase: str) -> list[tuple[At, bool
     """The cells of a phase; behind others the base once more."""
     cells = [(cell, False) for cell, name in group if name == phase]
     return [*cells, ({}, True)] if len(cells) > 1 and not cells[0][0] else cells
+
+
+def _of_others(phases: Sequence[Mapping[str, Any]], declared: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Tables that only phases of other builds need."""
+    if all(map(on_devices, phases)) and not all(map(on_devices, declared)):
+        yield from OF_POOL
+    if all("rate" in each["open"] for each in phases if isinstance(each.get("open"), dict)):
+        yield "capacity"
+    if not any("metadata" in each for each in phases):
+        yield "tree"
 
 
 def on_devices(phase: Mapping[str, Any]) -> bool:

@@ -12,12 +12,11 @@ from kit.config.tables.age_table import Age
 from kit.core.errors import HostError
 from kit.core.progress import Progress
 from kit.hosts.base import Command, CommandFailed, DeadlineExceeded, Host, Process, stopped_on_error
-from kit.store.manifest import PoolSpace
+from kit.store.parts.resource_use import PoolSpace
+from kit.zfs.vdev_listing import space_of_data
 
 # Of a step, which is 1/20 of the pool: 2 TB at 50 MB/s take 11 h.
 _STEP_S = 24 * 3600.0
-# Properties of zpoolprops(7).
-SPACE = "size,allocated,fragmentation"
 _POLL_S, _END_S = 0.5, 60.0
 # The property is a whole number, and blocks are freed in parts.
 _NEAR_PERCENT = 3
@@ -69,11 +68,4 @@ def _last(output: Path) -> dict[str, float]:
 
 def space_of(server: Host, pool: str) -> PoolSpace:
     """How much of it is used, and how free space is fragmented. Raises HostError."""
-    argv = ["zpool", "get", "-H", "-p", "-o", "value", SPACE, pool]
-    size, allocated, fragmentation = server.run(argv).stdout.split()
-    return PoolSpace(
-        size_bytes=int(size),
-        allocated_bytes=int(allocated),
-        # "-" where it is not known.
-        fragmentation_percent=int(fragmentation.rstrip("%")) if fragmentation != "-" else None,
-    )
+    return space_of_data(server.run(["zpool", "list", "-v", "-H", "-P", "-p", pool]).stdout)

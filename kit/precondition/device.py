@@ -56,6 +56,9 @@ def precondition(
     before the first fill was complete.
     """
     device = find_unused(host, target.path, target.size_bytes, guard.claimer if guard else None)
+    if "read_block" not in settings.model_fields_set:
+        size_bytes = max(settings.read_block, device.sector_bytes)
+        settings = settings.model_copy(update={"read_block": size_bytes})
     _check_sectors(target, device, settings)
     budget.refuse_beyond_bytes(target.name, settings, device.size_bytes, target.endurance_bytes)
     host.run(["mkdir", "-p", work_dir])

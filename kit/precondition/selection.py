@@ -87,5 +87,5 @@ def is_fresh(settings: Precondition | None, testbed: Testbed) -> bool:
     """Whether a device beside those of data that ages is not preconditioned."""
     if settings is None:
         return False
-    roles = settings.selected_roles
+    roles = settings.selected_roles if settings.method != "purge" else ()
     return any(d.role in BESIDE_DATA and d.role not in roles and ages(d) for d in testbed.device)

@@ -98,7 +98,7 @@ class Leftover:
 
 @dataclass(frozen=True)
 class Record:
-    """The content of a journal. `pending`: oldest first.
+    """The content of a journal. `pending`: oldest first; `highest`: number of the newest undo, 0 without one.
 
     `run`: its id; `token_sha256`: of the token that the run has put on its hosts; `hosts`: by key.
     """
@@ -108,6 +108,7 @@ class Record:
     run: str = ""
     token_sha256: str = ""
     hosts: dict[str, HostIdentity] = field(default_factory=dict)
+    highest: int = 0
 
 
 # Performs an undo; gets the kinds of failed undos. Raises if it fails.
@@ -137,7 +138,7 @@ class Journal:
             ) from None
         try:
             self.record = read_journal(path)
-            self._next_number = _highest_number(path) + 1
+            self._next_number = self.record.highest + 1
         except BaseException:
             self._file.close()
             raise
@@ -290,7 +291,8 @@ class _Reader:
 
     def record(self) -> Record:
         pending = tuple(undo for undo in self._undos.values() if undo)
-        return Record(pending, self._finished, self._run, self._token_sha256, self._hosts)
+        highest = max(self._undos, default=0)
+        return Record(pending, self._finished, self._run, self._token_sha256, self._hosts, highest)
 
     def take(self, entry: dict[str, Any]) -> None:
         """One line. Raises ValueError, KeyError, TypeError, AttributeError if it is none of a journal."""
@@ -373,7 +375,3 @@ def _lines(path: Path) -> list[str]:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}", "look at its permissions") from None
     return text.split("\n")[:-1]
-
-
-def _highest_number(path: Path) -> int:
-    return max((json.loads(line).get("undo", 0) for line in _lines(path)), default=0)

@@ -199,14 +199,16 @@ class ExportDirectory(Action):
         )
 
     def commands(self) -> list[list[str]]:
+        path = f"{self.target}/{self.directory}"
         return [
-            ["rm", "--", f"{self.target}/{self.directory}/{self.file}"],
-            ["rmdir", f"{self.target}/{self.directory}"],
+            ["rm", "-f", "--", f"{path}/{export_directory.RECORDS}", f"{path}/{self.file}"],
+            ["rmdir", path],
         ]
 
     def changes(self) -> list[tuple[list[str], str]]:
         path = f"{self.target}/{self.directory}"
-        return [(["rm", "-f", "--", f"{path}/{self.file}"], ""), (["rmdir", "--", path], "")]
+        files = [f"{path}/{export_directory.RECORDS}", f"{path}/{self.file}"]
+        return [(["rm", "-f", "--", *files], ""), (["rmdir", "--", path], "")]
 
 
 class UndoMount(Action):

@@ -32,6 +32,7 @@ KINDS: Mapping[str, type[Action]] = {
     action.kind: action
     for action in (
         host_undos.WorkDirectory, host_undos.UndoTracer, host_undos.UndoTunable, host_undos.UndoHostSetting,
+        host_undos.UndoPreset,
         setting_undos.UndoWriteCache, setting_undos.UndoSettings, power_undos.PowerOn,
         schedule_undos.Online, schedule_undos.NfsdThreads, schedule_undos.FaultCommand,
         storage_undos.UndoPool, storage_undos.Partition, storage_undos.UndoArray, storage_undos.UndoDevice,

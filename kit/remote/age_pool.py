@@ -27,6 +27,9 @@ MIB = 1 << 20
 PARTS = 20
 # Of the room that a dataset has; the last of it is slow to get.
 MOST_OF_ROOM = 0.95
+# As in kit.zfs.vdev_listing.
+FRAGMENTATION = 6
+CLASSES = ("logs", "cache", "spare", "spares", "special", "dedup")
 PUNCH_HOLE = 0x01 | 0x02
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
@@ -35,12 +38,20 @@ LIBC.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_
 def state_of(pool):
     # What was freed can be used again two transaction groups later, and this waits for that.
     subprocess.run(["zpool", "sync", pool], check=True)
-    argv = ["zpool", "get", "-H", "-p", "-o", "value", "size,allocated,fragmentation", pool]
+    argv = ["zpool", "list", "-v", "-H", "-P", "-p", pool]
     output = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout
-    size, allocated, fragmentation = output.split()
-    if fragmentation == "-":
+    whole, *lines = [line.strip().split("\t") for line in output.splitlines()]
+    if whole[FRAGMENTATION] == "-":
         sys.exit("the pool has no fragmentation: the feature spacemap_histogram is off")
-    return int(size), int(allocated), int(fragmentation.rstrip("%"))
+    size = allocated = 0
+    for name, *numbers in lines:
+        # Data vdevs come first (zpool_main.c, print_list_stats).
+        if name.split(" ")[0] in CLASSES:
+            break
+        # A device of a mirror has no allocation of its own.
+        if numbers[1].isdigit() and numbers[2].isdigit():
+            size, allocated = size + int(numbers[1]) + int(numbers[2]), allocated + int(numbers[1])
+    return size, allocated, int(whole[FRAGMENTATION].rstrip("%"))
 
 
 def say(state, file_bytes, part):

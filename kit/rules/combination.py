@@ -8,7 +8,7 @@ from pathlib import Path
 from kit.config.fio_job import FioJob
 from kit.config.tables.phase_table import Phase
 from kit.config.tables.precondition_table import BESIDE_DATA
-from kit.config.tables.tree_table import Tree
+from kit.config.tables.tree_table import MetadataJob
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, placed_refusal, read_text
 from kit.config.toml_lines import KeyLines, KeyPath
@@ -77,7 +77,7 @@ def _server_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, Fi
     """Of a server that the kit sets up."""
     yield from settings.problems(workload, testbed)
     yield from selection.problems(workload.precondition, testbed)
-    yield from _layout_problems(workload, testbed)
+    yield from _layout_problems(workload, testbed, jobs)
     yield from operations.property_problems(workload, jobs)
     present: set[str] = {role for role in BESIDE_DATA if testbed.devices(role)}
     for number, phase in enumerate(workload.phase):
@@ -98,7 +98,9 @@ def _server_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, Fi
         forced = operations.forced_problems(phase, sync)
         of_tiers = _tier_problems(phase, jobs[phase.load], present)
         for text in cold.problems(phase, jobs[phase.load].operations, present, testbed.name):
-            yield ("phase", number, "cold"), f"phase '{phase.name}': {text}"
+            yield ("phase", number, "restart" if phase.restart else "cold"), f"phase '{phase.name}': {text}"
+        for text in cold.restart_problems(workload, testbed, number) if phase.restart else ():
+            yield ("phase", number, "restart"), f"phase '{phase.name}': {text}"
         for text in (*of_tiers, *_special_problems(workload, testbed, phase, jobs[phase.load]), *forced):
             yield ("phase", number, "tiers"), f"phase '{phase.name}': {text}"
     yield from _warmup_problems(workload, testbed)
@@ -128,7 +130,7 @@ def _testbed_problems(testbed: Testbed, path: Path) -> list[tuple[Place, str]]:
     return [((path, line), text)]
 
 
-def _layout_problems(workload: Workload, testbed: Testbed) -> Problems:
+def _layout_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]) -> Problems:
     logs = len(testbed.devices("log"))
     if workload.pool.log == "mirror" and logs < 2:
         yield (
@@ -153,8 +155,7 @@ def _layout_problems(workload: Workload, testbed: Testbed) -> Problems:
             )
     yield from _unequal(workload, testbed)
     room = data_room(workload, testbed)
-    if workload.tree:
-        yield from _tree_problems(workload.tree, len(testbed.client), room)
+    yield from _tree_problems(jobs, len(testbed.client), room)
     if workload.file_set.size * 2 > room:
         yield (
             ("working_set", "size"),
@@ -163,13 +164,16 @@ def _layout_problems(workload: Workload, testbed: Testbed) -> Problems:
         )
 
 
-def _tree_problems(tree: Tree, clients: int, room: int) -> Problems:
-    made = clients * tree.total_bytes
+def _tree_problems(jobs: Mapping[str, FioJob], clients: int, room: int) -> Problems:
+    made, listed = max(
+        ((clients * job.total_bytes, job.listed) for job in jobs.values() if isinstance(job, MetadataJob)),
+        default=(0, None),
+    )
     if made * 2 > room:
         yield (
-            ("tree", "files"),
+            ("tree", "list" if listed else "files"),
             f"files of {format_iec(made)} in all do not fit twice into the data devices "
-            f"({format_size_bytes(room)}): make them fewer or smaller",
+            f"({format_iec(room)}): make them fewer or smaller",
         )
 
 

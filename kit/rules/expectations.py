@@ -19,6 +19,10 @@ def problems(workload: Workload, jobs: Mapping[str, FioJob]) -> Iterator[tuple[K
     shares: dict[tuple[str, str], float] = {}
     for number, each in enumerate(workload.expect):
         phase = phases[each.phase]
+        if phase.metadata:
+            text = f"phase '{phase.name}' has metadata, and expectations are of reads and writes"
+            yield ("expect", number, "phase"), f"{text}: name another phase, or remove the expectation"
+            continue
         if text := _op_problem(each, phase, jobs[phase.load]):
             yield ("expect", number, "op"), text
         if text := _tier_problem(each, phase, jobs[phase.load]):

@@ -11,6 +11,7 @@ from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload
 from kit.core.units import format_size_bytes
 from kit.rules.array_phases import bytes_of as array_bytes
+from kit.store.parts.forces import READ_CACHED
 
 Problems = Iterator[tuple[KeyPath, str]]
 # What the Linux client asks for if wsize does not say (NFS_MAX_FILE_IO_SIZE).
@@ -19,6 +20,8 @@ _WRITETHROUGH = (
     "n/a on Linux: it is F_FULLFSYNC of macOS and FlushFileBuffers of Windows, for which pg_test_fsync has a "
     "row: write fsync, which reaches the medium here"
 )
+
+_FOR_DEVICES = 'it is for bare devices: write target = "device:log", or remove it'
 
 
 def problems(workload: Workload, testbed: Testbed) -> Problems:
@@ -29,6 +32,9 @@ def problems(workload: Workload, testbed: Testbed) -> Problems:
         key: KeyPath = ("phase", number, "force")
         if phase.force.method == "fsync_writethrough":
             yield (*key, "method"), _WRITETHROUGH
+        if not phase.on_devices and (phase.force.random or not phase.force.writes):
+            name = "random" if phase.force.random else "method"
+            yield (*key, name), _FOR_DEVICES
         of_target = _on_device(phase, phase.force, testbed) if phase.on_devices else ()
         if phase.target == "nfs":
             of_target = _over_nfs(phase.force, workload, testbed)
@@ -54,6 +60,14 @@ def _on_device(phase: Phase, force: ForceTable, testbed: Testbed) -> Iterator[tu
             f"a part of one before it writes it. Write a multiple of {PAGE_BYTES}, or direct = true and a "
             "multiple of 512",
         )
+    if force.method == READ_CACHED and not force.direct:
+        yield "direct", "the page cache would answer the reads: write direct = true"
+    if not force.random:
+        yield from _fits(phase, force, testbed)
+
+
+def _fits(phase: Phase, force: ForceTable, testbed: Testbed) -> Iterator[tuple[str, str]]:
+    """What is written over is not larger than its device."""
     role = "data" if phase.array else phase.target[7:]
     names = phase.devices or [device.name for device in testbed.device if device.role == role]
     if phase.array:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from kit.config.fio_job import FioJob
 from kit.config.tables.age_table import filled_to
+from kit.config.tables.capacity_table import ReplayJob
 from kit.config.tables.phase_table import Phase
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, placed_refusal
@@ -38,7 +39,7 @@ _CALL_SIZES = (("read", "rsize"), ("write", "wsize"))
 
 def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Mapping[str, FioJob]) -> None:
     """`jobs` by Phase.load. Raises ConfigError with file and line."""
-    keys = [*_workload_problems(workload, testbed), *log_problems(workload, testbed.clock)]
+    keys = [*_workload_problems(workload, testbed, jobs), *log_problems(workload, testbed.clock)]
     if keys:
         raise placed_refusal(source.placed(keys))
     measured = {phase.load for phase in workload.phase}
@@ -67,7 +68,8 @@ def check_mount(workload: Workload, jobs: Mapping[str, FioJob], client: str, opt
         job = jobs[phase.load]
         for op, name in _CALL_SIZES:
             most = sizes.get(name, "")
-            size_bytes = job.block_bytes_by_op.get(op, 0)
+            of_ops = job.capture.largest if isinstance(job, ReplayJob) else job.block_bytes_by_op
+            size_bytes = of_ops.get(op, 0)
             if most.isdecimal() and size_bytes > int(most):
                 raise HostError(
                     f"{client}: {name}={most} is in effect, but the {op}s of {phase.load_text} have "
@@ -76,8 +78,26 @@ def check_mount(workload: Workload, jobs: Mapping[str, FioJob], client: str, opt
                 )
 
 
-def _workload_problems(workload: Workload, testbed: Testbed) -> Iterator[tuple[KeyPath, str]]:
+def _replay_problems(number: int, job: FioJob, workload: Workload) -> Iterator[tuple[KeyPath, str]]:
+    """Captured I/Os that would become several calls, and buffers that no client can have."""
+    assert isinstance(job, ReplayJob)
+    for name, (op, limit) in _call_limits(workload):
+        if (largest := job.capture.largest.get(op, 0)) > limit:
+            text = f"it has {op}s of {largest} bytes, but {name} is {limit}: one would become several calls"
+            yield ("phase", number, "replay", "capture"), f"{text}: make that larger"
+    buffers = job.replay.threads * max(job.capture.largest.values())
+    if buffers > MOST_BUFFER_BYTES:
+        text = f"{job.replay.threads} buffers of {format_size_bytes(buffers)} together"
+        most = format_size_bytes(MOST_BUFFER_BYTES)
+        yield ("phase", number, "replay", "threads"), f"{text}, a client can have {most}: use fewer threads"
+
+
+def _workload_problems(
+    workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]
+) -> Iterator[tuple[KeyPath, str]]:
     for number, phase in enumerate(workload.phase):
+        if phase.replay:
+            yield from _replay_problems(number, jobs[phase.load], workload)
         if (phase.keys or phase.metadata) and (testbed.is_appliance or testbed.server.trace == "none"):
             why = "has no login for the tracer" if testbed.is_appliance else 'has trace = "none"'
             key, what = ("keys", "samples blocks") if phase.keys else ("metadata", "counts all operations")

@@ -133,7 +133,8 @@ def tier_problems(phase: Phase, job: FioJob) -> Iterator[str]:
                 + "or remove the tier"
             )
     for op, tiers in by_op.items():
-        if tiers and len(job.operations) > 1 and not set(tiers) & set(phase.tiers):
+        may_lack = phase.replay and not phase.tiers
+        if tiers and len(job.operations) > 1 and not (may_lack or set(tiers) & set(phase.tiers)):
             yield (
                 f"its job {phase.load_text} reads and writes, but no tier is one of its {op}s: add "
                 f"{' or '.join(tier for tier in tiers if tier != 'special')}"

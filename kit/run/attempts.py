@@ -13,9 +13,11 @@ from pathlib import Path
 
 import polars as pl
 
+from kit.config.tables.capacity_table import Capacity
 from kit.config.tables.phase_table import Phase
 from kit.core.units import commas, format_duration_s
 from kit.rules.operations import is_either
+from kit.run import capacity
 from kit.run.phase import PhaseResult
 from kit.store.labels import EITHER_LOG
 from kit.store.tables import SERVER
@@ -31,13 +33,19 @@ _ENOUGH = 1000
 
 
 def measured(
-    phase: Phase, attempt: Callable[[Phase, int], PhaseResult], raw: Path, tell: Callable[[str], None]
+    phase: Phase,
+    attempt: Callable[[Phase, int], PhaseResult],
+    raw: Path,
+    tell: Callable[[str], None],
+    wanted: Capacity | None = None,
 ) -> PhaseResult:
     """The result of the last attempt. `attempt` measures the phase, with its number from 1.
 
     `raw`: where it leaves files; those of the attempts before the last are removed. `tell`: gets a sentence
-    about each of those.
+    about each of those. `wanted`: what a phase with an open loop looks for, with one rate after the other.
     """
+    if wanted and capacity.is_searched(phase):
+        return capacity.measured(phase, wanted, attempt, raw, tell)
     for number in range(1, MOST + 1):
         before = set(raw.iterdir())
         result = attempt(phase, number)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import groupby
 from typing import Any
 
 import polars as pl
@@ -26,14 +25,15 @@ from kit.hosts.identity import read_identity
 from kit.hosts.recorded import Recorder
 from kit.instruments import fault_events
 from kit.plan import steps
-from kit.plan.load_steps import begins_with_empty_log, removal
+from kit.plan.load_steps import begins_with_empty_log, removal, tracer_groups
 from kit.plan.names import used_paths
 from kit.plan.plan import Plan
 from kit.recovery import clean, registry, work_directory
 from kit.recovery.journal import Journal, Leftover
-from kit.run import attempts, observer_effect, parts, power_loss, schedule
+from kit.run import attempts, observer_effect, parts, schedule
 from kit.run.joined_parts import joined
 from kit.run.phase import PhaseResult, probes_of, run_phase, traced
+from kit.run.power import loss, restart
 from kit.run.resume import Earlier, check_same_hosts
 from kit.run.teardown import explained, lab_ended, read_settings, tear_down, why_gone
 from kit.run.warmup import advice, warm_up, without_log
@@ -168,7 +168,7 @@ def _clean_up(run: Context, outcome: Execution, before: settings_snapshot.Settin
     """Undo everything; what cannot be undone is in the outcome, and so is what failed here."""
     try:
         with run.progress.step("cleaning up"):
-            outcome.left = tear_down(run, before)
+            outcome.left = tear_down(run, run.settings_of_boot[-1] if run.settings_of_boot else before)
         if run.journal.settled:
             registry.leave(run.run_id)
     except Exception as error:
@@ -228,13 +228,14 @@ def _run_steps(
         bench = replace(bench, live=live)
         if workload.warmup:
             _warm_up(run, bench, workload.warmup, jobs[workload.warmup.job], despite=despite_warm_up)
-        _run_phases(run, bench, jobs, outcome, [each for each in workload.phase if not each.on_devices])
+        phases = [each for each in workload.phase if not each.on_devices]
+        bench, _ = _run_phases(run, bench, jobs, outcome, phases)
     if observe:
         _observe(run, bench, jobs)
     if workload.power_loss:
         text = f"losing power {workload.power_loss.moments} times"
         with run.progress.step(text), run.journal.step("power losses"):
-            told = power_loss.run_power_losses(run, bench, workload.power_loss)
+            told = loss.run_power_losses(run, bench, workload.power_loss)
         if told.stopped or told.scope == "server":
             # Without its pool, or since another boot, no setting is what the run has made it.
             return
@@ -259,7 +260,7 @@ def _set_up(
     on_devices = [phase for phase in run.plan.workload.phase if phase.on_devices]
     if on_devices:
         bench = device_setup.bench(run, server, prepared)
-        measured = _run_phases(run, bench, run.plan.jobs, outcome, on_devices)
+        bench, measured = _run_phases(run, bench, run.plan.jobs, outcome, device_setup.possible(run))
         if tools is None or not measured:
             return bench, run.plan.jobs, measured
     assert tools is not None, "a workload has phases on devices, or a pool"
@@ -289,8 +290,7 @@ def _warm_up(run: Context, bench: Bench, warmup: Warmup, job: FioJob, *, despite
     workload = run.plan.workload
     exported = run.exported() if workload.over_nfs else nullcontext()
     with run.progress.step("warming up"), run.journal.step("warm up"), exported:
-        gated = "l2arc" in tiers_asked(workload)
-        logged = not without_log(workload)
+        gated, logged = "l2arc" in tiers_asked(workload), not without_log(workload)
         options = {"gated": gated, "logged": logged, "over_nfs": workload.over_nfs}
         gate = warm_up(bench, warmup, job, workload.file_set.file, progress=run.progress, **options)
     if gate is None:
@@ -298,31 +298,32 @@ def _warm_up(run: Context, bench: Bench, warmup: Warmup, job: FioJob, *, despite
     run.record.fill(warmup=StoredWarmup.from_json(gate.as_json(), "warm-up"))
     run.record.add_problems("warm-up", *gate.problems)
     if gate.problems and not despite:
-        held = planned_tiers(workload, run.plan.testbed)
         text = "nothing was measured: after the warm-up the L2ARC is not as the workload asks for"
-        raise MeasurementUnknown(text, advice(gate, warmup, held))
+        raise MeasurementUnknown(text, advice(gate, warmup, planned_tiers(workload, run.plan.testbed)))
 
 
 def _run_phases(
     run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Execution, phases: Sequence[Phase]
-) -> bool:
+) -> tuple[Bench, bool]:
     """Those of the phases that are not measured yet, with a tracer for those in a row with the same probes;
-    False if a load failed."""
-    for group in [list(each) for _, each in groupby(phases, partial(probes_of, bench))]:
+    the bench after them, and False if a load failed."""
+    for group in tracer_groups(phases, partial(probes_of, bench)):
         bench, goes_on = _run_group(run, bench, jobs, outcome, group)
         if not goes_on:
-            return False
-    return True
+            return bench, False
+    return bench, True
 
 
 def _run_group(
     run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Execution, phases: Sequence[Phase]
 ) -> tuple[Bench, bool]:
-    """As _run_phases, of phases with one tracer; the bench after them."""
+    """As _run_phases, of phases with one tracer."""
     manifest = run.record.manifest
     measured = {phase.name for phase in manifest.phases if phase.name not in run.left_ns}
     skipped = manifest.skipped_phases
     missing = [phase for phase in phases if phase.name not in measured | skipped and phase.over_nfs]
+    if phases[0].restart and phases[0] in missing:
+        bench = restart.restarted(run, bench, phases[0])
     with ExitStack() as stack:
         intervals_ns = [phase.interval for phase in missing]
         kind: dict[str, Any] = {"writes": _writes(missing, jobs), **probes_of(bench, phases[0])}
@@ -373,8 +374,6 @@ def _measure(
         bench = _without(run, bench, phase)
         if phase.cold:
             reimport.empty_caches(run, bench)
-        if bench.storage and begins_with_empty_log(run.plan, phase):
-            zil.empty_log_command(bench.storage.pool.name).run(bench.storage.server)
         before = next((each for each in run.record.manifest.phases if each.name == phase.name), None)
         if phase.on_devices and run.site.guard:
             # What lies on the devices is the run's own.
@@ -387,6 +386,8 @@ def _measure(
             nonlocal tried
             # Of an attempt that is cut off, what is there is no measure of the whole.
             tried = max(phase, longer, key=lambda each: each.duration)
+            if bench.storage and begins_with_empty_log(run.plan, phase):
+                zil.empty_log_command(bench.storage.pool.name).run(bench.storage.server)
             return run_phase(ready, longer, job, tracer, run.progress, number)
 
         try:
@@ -396,7 +397,8 @@ def _measure(
             ):
                 restarts = any(each.what in STOPS_NFSD for each in run.plan.workload.schedule(phase))
                 with run.exported(restarts=restarts) if phase.over_nfs else nullcontext():
-                    done = attempts.measured(left, attempt, run.run_dir.raw, run.record.add_notes)
+                    wanted, tell = run.plan.workload.capacity, _teller(run, phase)
+                    done = attempts.measured(left, attempt, run.run_dir.raw, tell, wanted)
                 result = done
         except BaseException:
             # With a result: what was scheduled could not be undone after it.
@@ -413,6 +415,11 @@ def _measure(
         _add_keys(run, result, outcome)
         _store(run.run_dir, outcome)
     return bench, result
+
+
+def _teller(run: Context, phase: Phase) -> Callable[[str], None]:
+    """What gets sentences about attempts: the report; of looks at many rates the terminal."""
+    return run.progress.note if phase.open else lambda text: run.record.add_notes(text)
 
 
 def _add_keys(run: Context, result: PhaseResult, outcome: Execution) -> None:

@@ -10,7 +10,10 @@ from typing import Literal
 
 import polars as pl
 
+from kit.capacity.open_load import OpenLoad
+from kit.capacity.replay_load import ReplayLoad
 from kit.config.fio_job import FioJob
+from kit.config.tables.capacity_table import OpenJob, ReplayJob
 from kit.config.tables.force_table import ForceJob
 from kit.config.tables.phase_table import ARRAY, Phase
 from kit.config.tables.tree_table import MetadataJob
@@ -29,6 +32,7 @@ from kit.instruments.machine.host_health import HostHealth
 from kit.instruments.machine.resource_use import ResourceUse
 from kit.instruments.machine.stop_rules import StopRules, limits
 from kit.instruments.mount_stats import MountStatistics
+from kit.instruments.network_floor import NetworkFloor
 from kit.instruments.nfs_operations import NfsCounts, NfsOperations
 from kit.instruments.read_history import ReadHistory
 from kit.instruments.server_activity import ServerActivity
@@ -140,7 +144,7 @@ def instruments(
     """Those that this testbed can have. They begin in this order and end in the other: the last is nearest
     to the load."""
     machines = bench.clocks.machines(list(bench.site.hosts.values()))
-    chosen: list[Instrument] = [offsets, HostHealth(machines)]
+    chosen: list[Instrument] = [offsets, HostHealth(machines), *_null_calls(bench, phase, part)]
     drives, models = bench.drives()
     if bench.site.server and drives:
         chosen.append(DriveHealth(bench.site.server, drives, models, bench.once))
@@ -182,6 +186,14 @@ def instruments(
     return [*chosen, *_of_pool(bench, phase, bench.storage, tracer, timed, part), *timed]
 
 
+def _null_calls(bench: Bench, phase: Phase, part: int) -> list[Instrument]:
+    """Far from the load: what counts calls at the server begins after them, and ends before."""
+    if not (bench.mounted and phase.over_nfs):
+        return []
+    stem = parts.stem(bench.run_dir, phase.name, part)
+    return [NetworkFloor(bench.mounted, bench.mount_point, bench.site.clock, stem)]
+
+
 def _of_pool(
     bench: Bench,
     phase: Phase,
@@ -193,14 +205,16 @@ def _of_pool(
     """Activity, counters, and the tracer's tiers; without a tracer the pool's history of reads."""
     local, name = not phase.over_nfs, storage.pool.name
     of_pool = storage.server, name, storage.objset, storage.zfs
-    expected, excused = schedule.expected(bench.schedule, timed), schedule.excused(bench.schedule)
+    expected = schedule.expected(bench.schedule, timed)
+    excused = schedule.excused(bench.schedule, replays=phase.replay is not None)
     activity = ServerActivity(storage.server, name, storage.zfs, local=local, expected=expected)
     if tracer is None or local:
         # With sync=disabled nothing is committed.
         commits = local and storage.sync != "disabled"
         counters = ArcZilCounters(*of_pool, local=commits, excused=excused)
         history = ReadHistory(storage.server, name, storage.objset, activity, counters, local=local)
-        return [activity, counters, history]
+        rebuild = [bench.rebuild] if phase.restart and bench.rebuild else []
+        return [activity, *rebuild, counters, history]
     tiers = TierTracer(
         tracer,
         storage.server.name,
@@ -216,6 +230,8 @@ def _of_pool(
     if phase.metadata:
         outer = NfsCounts(storage.server)
         made = [activity, counters, outer, tiers, NfsOperations(storage.server, tiers, outer)]
+    if phase.restart and bench.rebuild:
+        made.append(bench.rebuild)
     if storage.special_devices:
         made.append(SpecialVdevs(storage.server, name, storage.special_devices, tiers))
     return made
@@ -245,7 +261,7 @@ def run_phase(
         bench,
         workers,
         phase.name,
-        job,
+        _at_rate(job, phase),
         phase.duration,
         phase.interval if counted else None,
         part,
@@ -281,6 +297,11 @@ def run_phase(
     keys = pl.concat(record.keys) if record.keys else None
     notes = tuple(record.notes)
     return PhaseResult(entry, latency, load_end.by == "user", load.failed and complete, keys, notes)
+
+
+def _at_rate(job: FioJob, phase: Phase) -> FioJob:
+    """The job of an open loop at the rate of the phase, which may be a look of a search."""
+    return replace(job, open=phase.open) if isinstance(job, OpenJob) and phase.open else job
 
 
 def _tell_under_way(
@@ -331,7 +352,10 @@ def load_on(
         part=part,
         logged=logged,
     )
-    kinds: dict[type[FioJob], type[PhaseLoad]] = {ForceJob: ForceLoad, MetadataJob: MetadataLoad}
+    kinds: dict[type[FioJob], type[PhaseLoad]] = {
+        ForceJob: ForceLoad, MetadataJob: MetadataLoad, OpenJob: OpenLoad,
+        ReplayJob: ReplayLoad,
+    }  # fmt: skip
     return kinds.get(type(job), PhaseLoad)(workers, spec, bench.clocks)
 
 

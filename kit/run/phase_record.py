@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from kit.config.fio_job import FioJob
+from kit.config.tables.capacity_table import ReplayJob
 from kit.config.tables.phase_table import Phase
 from kit.core.errors import KitError
 from kit.hosts.clock_offset import Offset
@@ -21,6 +22,8 @@ from kit.load.fio_windows import ClientWindows
 from kit.load.launch import PhaseLoad
 from kit.load.phase_load import ClientResult
 from kit.setup.bench import Bench
+from kit.store.load.open_loop import OpenLoop
+from kit.store.load.replayed import Replayed
 from kit.store.parts.forces import Forces
 from kit.store.parts.metadata import Metadata
 from kit.store.phase import (
@@ -105,6 +108,13 @@ def collect(bench: Bench, load: PhaseLoad, offsets: ClockOffsets, record: PhaseR
         record.entry["forces"] = Forces.together(forced)
     if trees := [result.metadata for result in results if result.metadata]:
         record.entry["metadata"] = Metadata.together(trees)
+    if opened := [result.open for result in results if result.open]:
+        record.entry["open"] = OpenLoop.together(opened)
+    if parts := [result.replayed for result in results if result.replayed]:
+        replayed = Replayed.together(parts)
+        record.entry["replayed"] = replayed
+        record.add("load", replayed.problems())
+        record.notes.append(f"{load.spec.name}: {replayed.sentence()}")
     for result in results:
         host = result.worker.host.name
         try:
@@ -135,11 +145,15 @@ def analyse(
         record.add_latency(instrument, instrument.latency(phase.name, grid))
     start_ns = clock.from_host_ns(grid.phase_origin_ns - bench.run_origin_ns)
     last = max((int(frame["time_ns"].max() or 0) for frame in record.frames if frame.height), default=0)  # type: ignore[arg-type]
+    end_ns = max(last + phase.interval, start_ns)
+    # A tree, and a load that was stopped, may be done long before.
+    took_ns = min(phase.duration, end_ns - start_ns)
+    record.add("late-clients", histograms.late_clients(clients, max(phase.interval, took_ns // 10)))
     measured = MeasuredPhase(
-        block_bytes=job.block_bytes_by_op,
-        duration_ns=clock.to_host_ns(phase.duration),
+        block_bytes=_sizes(job),
+        duration_ns=clock.to_host_ns(took_ns),
         start_ns=start_ns,
-        end_ns=max(last + phase.interval, start_ns),
+        end_ns=end_ns,
         client_ios={client.host: client.ios for client in collected},
         run_origin_ns=bench.run_origin_ns,
         clock=clock,
@@ -150,8 +164,7 @@ def analyse(
     )
     for instrument in ended:
         record.add_report(instrument, instrument.report(measured))
-    by_server = 0 if bench.storage and phase.over_nfs else None
-    counts = {"server_ios": by_server, "lost_events": by_server}
+    counts = dict.fromkeys(("server_ios", "lost_events"), 0 if bench.storage and phase.over_nfs else None)
     spans = bench.spans(job, phase.devices)
     return StoredPhase(
         name=phase.name,
@@ -174,6 +187,11 @@ def analyse(
         end_ns=measured.end_ns,
         **({name: tuple(getattr(record, name)) for name in _COLLECTED} | counts | record.entry | spans),
     )
+
+
+def _sizes(job: FioJob) -> dict[str, int]:
+    """Bytes of an I/O, by op; those of a replay have several sizes, which 0 stands for."""
+    return dict.fromkeys(job.operations, 0) if isinstance(job, ReplayJob) else job.block_bytes_by_op
 
 
 def layer_of(phase: Phase) -> str:
@@ -201,7 +219,6 @@ def _client_rows(
     counted = [(c.host, c.latencies) for c in collected if isinstance(c.latencies, ClientWindows)]
     if counted:
         record.entry["client_log"] = client_windows.client_log(counted, grid)
-    record.add("late-clients", histograms.late_clients(rows, max(phase.interval, phase.duration // 10)))
     return tuple(rows)
 
 

@@ -91,6 +91,8 @@ def sources(run: Path) -> tuple[Path, Path, tuple[str, ...]]:
     found = stored.get("sources")
     if not isinstance(found, list) or len(found) != 2 or not all(isinstance(one, str) for one in found):
         raise ConfigError(f"{run / 'plan.json'} does not say which files it is from", "begin a new run")
+    if not all(found):
+        raise ConfigError(f"{run} is a run of `hsp slog`, which is not resumed", "measure the device again")
     sets = stored.get("sets", [])
     if not isinstance(sets, list) or not all(isinstance(each, str) for each in sets):
         raise ConfigError(f"{run / 'plan.json'}: sets is no list of texts", "begin a new run")
@@ -104,6 +106,9 @@ def _kept(plan: Plan, wanted: Sequence[str], done: Collection[str]) -> int:
     """
     kept = next((n for n, name in enumerate(wanted) if name not in done), len(wanted))
     phases = {phase.name: phase for phase in plan.workload.phase}
+    while 0 < kept < len(wanted) and phases[wanted[kept]].restart:
+        # The phase before it is what it is held beside, and warms what it finds.
+        kept -= 1
     left = [phases[name] for name in wanted[kept:]]
     of_tree = [phase.metadata for phase in left if phase.metadata]
     if of_tree and of_tree[0] not in MAKERS:

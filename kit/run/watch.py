@@ -17,6 +17,7 @@ from kit.core.progress import Progress
 from kit.core.units import commas, format_duration_s
 from kit.hosts.base import Host
 from kit.instruments.base import Instrument
+from kit.load.fio_windows import OPS
 from kit.load.launch import PhaseLoad
 from kit.load.phase_load import Worker
 from kit.setup.bench import Bench
@@ -137,7 +138,7 @@ class _Watch:
             try:
                 row = _last_row(path)
                 begun_ns = self._begun_ns.get(path) or self._begun_ns.setdefault(path, _first_ns(path))
-                ios = sum(sum(row[op]["bins"].values()) for op in ("read", "write") if op in row)
+                ios = sum(sum(row[op]["bins"].values()) for op in OPS if op in row)
                 took_ns = max(self._bench.site.clock.from_host_ns(row["to_ns"] - row["from_ns"]), 1)
                 rate += ios * 1e9 / took_ns
                 done_ns = max(done_ns, self._bench.site.clock.from_host_ns(row["to_ns"] - begun_ns))

@@ -140,8 +140,8 @@ class ComparedRun:
         self.summary = reports.judged(self.directory)
 
     def _settings(self) -> dict[str, Any]:
-        path = self.directory.path / "plan.json"
-        stored = json_file.read_json(path) if os.path.lexists(path) else {}
+        paths = [self.directory.path / name for name in ("plan.json", "settings.json")]
+        stored: Any = next((json_file.read_json(path) for path in paths if os.path.lexists(path)), {})
         plan = stored if isinstance(stored, dict) else {}
         try:
             if self.phase is None:

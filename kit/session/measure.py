@@ -186,6 +186,8 @@ def _steps(plan: Plan) -> int:
     workload = plan.workload
     preconditioned = workload.precondition is not None and workload.precondition.writes
     phases = len(workload.phase) + (workload.pool.age is not None)
+    # After each a tracer is started again.
+    phases += sum(phase.restart is not None for phase in workload.phase) * (1 + plan.is_traced)
     # On devices there is no pool, no export and no fill, but the set-up of the devices.
     always = 6 if workload.on_devices else 8
     return (

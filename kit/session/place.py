@@ -82,8 +82,13 @@ Place = Callable[[str], AbstractContextManager[Site]]
 
 def prepare(plan: Plan, request: Request, progress: Progress) -> Place:
     """Confirm erasing, build the image, refuse unfinished runs. Raises KitError."""
+    confirm([plan], plan.testbed, request)
+    return agreed_place(plan, request, progress)
+
+
+def agreed_place(plan: Plan, request: Request, progress: Progress) -> Place:
+    """The same where the erasing is confirmed. Raises KitError."""
     testbed = plan.testbed
-    confirm([plan], testbed, request)
     if testbed.is_lab:
         image = build(request.inputs, progress)
         return lambda run_id: lab_site(testbed, image, progress, _seed(run_id, request), request.age_again)
@@ -113,10 +118,13 @@ def _seed(run_id: str, request: Request) -> int:
 def place_of(plan: Plan, request: Request, progress: Progress) -> Place:
     """The hosts of a plan, which are not the lab. Raises HostError."""
     testbed = plan.testbed
-    if any(phase.force for phase in plan.workload.phase):
+    if any(phase.force or phase.open or phase.replay for phase in plan.workload.phase):
         force_program.program()  # Without a compiler here it is refused before anything is changed there.
     if testbed.is_appliance:
-        return lambda run_id: appliance_site(testbed, progress, _seed(run_id, request))
+        others = request.cut_other_pools
+        return lambda run_id: appliance_site(
+            testbed, progress, _seed(run_id, request), cut_other_pools=others
+        )
     return lambda run_id: real_site(
         testbed,
         run_id,

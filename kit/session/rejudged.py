@@ -102,7 +102,8 @@ def unreadable(path: Path, error: ConfigError) -> Rejudged:
 def _plan_digest(run: RunDir) -> Outcome:
     path = run.path / "plan.json"
     if not os.path.lexists(path):
-        return Outcome.absent("PLAN-DIGEST", "not available", "there is no plan.json: nothing was planned")
+        text = "there is no plan.json: nothing was planned, or it is a pack"
+        return Outcome.absent("PLAN-DIGEST", "not available", text)
     try:
         plan = json_file.read_json(path)
         stored, found = plan.get("digest"), digest_of(plan)

@@ -14,10 +14,11 @@ from pydantic import BaseModel, TypeAdapter
 from kit.config import device_model, lengths, need, sweep, testbed, workload
 from kit.core.errors import ConfigError
 from kit.store.manifest import Manifest
+from kit.store.printed.gallery import Gallery
 from kit.store.printed.sizing import SizeResult
+from kit.store.printed.slog import SlogTest
 from kit.store.series import Series
 from kit.store.sheet import Sheet
-from kit.store.slog import SlogTest
 from kit.store.summary import Summary
 
 Schema = dict[str, Any]
@@ -50,9 +51,14 @@ def _workload() -> Schema:
     whole["then"] = {"required": whole.pop("required"), "$ref": "#/$defs/WholePhases"}
     phase = whole["$defs"]["Phase"]
     needed = phase.pop("required")
-    whole_phase = {"anyOf": [{"required": ["base"]}, {"required": needed}]}
+    # How long a replay lasts follows from its capture.
+    of_replay = [*(key for key in needed if key != "duration"), "replay"]
+    whole_phase = {"anyOf": [{"required": keys} for keys in (["base"], needed, of_replay)]}
     whole["$defs"]["WholePhases"] = {"properties": {"phase": {"items": whole_phase}}}
     phase["properties"]["base"] = {"type": "string", "description": "A phase of the base, or above."}
+    # A phase with a base has the keys of its table, too.
+    for table in ("ForceTable", "ReplayTable"):
+        del whole["$defs"][table]["required"]
     return whole
 
 
@@ -60,9 +66,10 @@ _SCHEMAS: Mapping[str, tuple[str, Callable[[], Schema]]] = {
     "manifest": ("manifest.json of a run", lambda: _stored(Manifest)),
     "summary": ("summary.json of a run", lambda: _stored(Summary)),
     "series": ("series.json of a sweep", lambda: _stored(Series)),
-    "slog": ("results/slog/*.json of hsp slog", lambda: _stored(SlogTest)),
+    "slog": ("what hsp slog --json prints", lambda: _stored(SlogTest)),
     "size": ("what hsp size --json prints", lambda: _stored(SizeResult)),
     "sheet": ("what hsp sheet --json prints", lambda: _stored(Sheet)),
+    "gallery": ("what hsp gallery --json prints", lambda: _stored(Gallery)),
     "need": ("a need of hsp sheet, as TOML", lambda: need.NeedFile.model_json_schema(by_alias=True)),
     "workload": ("a workload, as TOML", _workload),
     "testbed": ("a testbed, as TOML", lambda: testbed.Testbed.model_json_schema(by_alias=True)),

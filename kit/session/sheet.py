@@ -1,4 +1,4 @@
-"""The work of `hsp sheet`: from runs, series, results of `hsp slog` and `hsp size` to the sheet."""
+"""The work of `hsp sheet`: from runs, series and results of `hsp size` to the sheet."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from kit.config.toml_lines import KeyLines
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
 from kit.store.printed.sizing import SizeResult
+from kit.store.printed.slog import SlogTest
 from kit.store.run_directory import RunDir, named_run
 from kit.store.series import Series, is_series, named_series, read_series, run_of
 from kit.store.sheet import Sheet
-from kit.store.slog import SlogTest
 from kit.store.stored import read_versioned
 from reports.comparison import comparability
 from reports.comparison.each_once import EachOnce
+from reports.devices.slog import slog_tests
 from reports.sheet.evidence import EvidenceSource, Run, hardware_of, model_of
 from reports.sheet.sheet import sheet_of
 
@@ -29,7 +30,7 @@ _KEYS = {"use.log", "use.cache"}
 
 
 def buyers_sheet(names: Sequence[str], need_file: Path) -> Sheet:
-    """The sheet of runs, series and files of `hsp slog` and `hsp size`. Raises ConfigError."""
+    """The sheet of runs (those of `hsp slog`, too), series and files of `hsp size`. Raises ConfigError."""
     need = read_need(need_file)
     found = _Found()
     for name in names:
@@ -54,7 +55,7 @@ class _Found:
         self._once = EachOnce()
 
     def add(self, path: Path) -> None:
-        """A run, a series or a file of `hsp slog` or `hsp size`. Raises ConfigError."""
+        """A run, a series or a file of `hsp size`. Raises ConfigError."""
         if path.is_file():
             self._add_file(path)
         elif is_series(path):
@@ -62,16 +63,18 @@ class _Found:
             self._add_series(directory, read_series(directory))
         else:
             run = self._read(named_run(path), {})
-            self._keep(self._name(run), run)
+            tests = [*slog_tests(run.stored.manifest)]
+            self._slog += tests
+            if not tests or any(not phase.on_devices for phase in run.stored.manifest.phases):
+                self._keep(self._name(run), run)
 
     def _add_file(self, path: Path) -> None:
         value = read_versioned(path)
-        if "forces" in value:
-            self._slog.append(SlogTest.from_json(value, path))
-        elif "disk_reads_now" not in value:
+        if "disk_reads_now" not in value:
+            found = "what `hsp slog` prints" if {"forces", "tests"} & value.keys() else "something else"
             raise ConfigError(
-                f"{path}: neither a result of `hsp slog` nor of `hsp size`",
-                "name a file of results/slog, or one of `hsp size RUN -o size.json`",
+                f"{path}: expected a result of `hsp size`, found {found}",
+                "name a file of `hsp size RUN -o size.json`, or the run of `hsp slog` (results/slog/...)",
             )
         elif self._sizing:
             raise ConfigError(f"{path}: another result of `hsp size`: a sheet is for one load", "name one")
@@ -117,9 +120,9 @@ class _Found:
                 continue
             device = test.device
             name = device.name.removeprefix("log-")
-            others = found.get(name, ())
-            if name in candidates or any(each.device.serial != device.serial for each in others):
-                name = f"{device.model or name} ({device.serial or len(found) + 1})"
+            others = {(each.device.serial, each.device.emulated) for each in found.get(name, ())}
+            if name in candidates or others - {(device.serial, device.emulated)}:
+                name = f"{device.emulated or device.model or name} ({device.serial or len(found) + 1})"
             found.setdefault(safe_text(name), []).append(test)
         return found
 

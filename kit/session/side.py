@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from kit.config.candidates import with_candidates
-from kit.config.lengths import split, with_length
-from kit.config.sweep import AxisExpectation, read_sweep, with_sets
+from kit.config.lengths import split, with_length, with_sets
+from kit.config.sweep import AxisExpectation, read_sweep
 from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.config.toml import nearest, printable
 from kit.config.workload import Workload, workload_of

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kit.config.fio_job import FioJob
+from kit.core.errors import SafetyRefusal
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import Clocks, read_clock_ns
 from kit.load import ordinary_user
@@ -25,6 +26,7 @@ from kit.store.manifest import Manifest, Mount
 
 def set_up(run: Context) -> tuple[Bench, dict[str, FioJob]]:
     """Mount the export, make a directory of our own in it, fill the working set; jobs that reach it."""
+    _refuse_power_cut(run)
     plan, names = run.plan, run.names
     clients = [client.host for client in run.site.clients]
     through_mount = plan.workload.nfs.engine == "kernel"
@@ -45,6 +47,16 @@ def set_up(run: Context) -> tuple[Bench, dict[str, FioJob]]:
         ordinary=ordinary,
     )
     return bench, _jobs(run)
+
+
+def _refuse_power_cut(run: Context) -> None:
+    """All that an appliance serves loses its power, and what that is is not seen. Raises SafetyRefusal."""
+    if run.plan.workload.power_loss and not run.site.cut_other_pools:
+        raise SafetyRefusal(
+            f"[power] cuts the power of the appliance of {export_of(run.plan)}, whose other pools are not "
+            "seen; nothing was cut",
+            "if nothing else there matters, or all of it may lose its power: --cut-other-pools",
+        )
 
 
 def _mount(run: Context) -> Mount:

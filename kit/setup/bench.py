@@ -10,6 +10,7 @@ from kit.config.tables.phase_table import ARRAY, ArrayLayout
 from kit.devices.array import ArraySpec
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import Clocks
+from kit.instruments.l2arc_rebuild import L2arcRebuild
 from kit.instruments.machine.sampler import Sampled
 from kit.load.phase_load import Worker
 from kit.plan.schedule_steps import TimedAction
@@ -82,6 +83,8 @@ class Bench:
     array: PhaseArray | None = None
     schedule: tuple[TimedAction, ...] = ()
     live: bool = False
+    # Of the phase before which the server was restarted.
+    rebuild: L2arcRebuild | None = None
     # By device, what may be written in its life; None: not known.
     endurance_bytes: Mapping[str, int | None] = field(default_factory=dict)
     # What the run has asked drives, or said of them, and does not again.

@@ -44,6 +44,9 @@ class Context:
     left_ns: Mapping[str, int] = field(default_factory=dict)
     # Grows when settings are switched; compared at the end.
     switched: list[Switched] = field(default_factory=list)
+    # Grows when the run restarts the server: what that had before the run set anything in the new boot, and
+    # {} until that is known. The last one is what it must have at the end.
+    settings_of_boot: list[dict[str, str]] = field(default_factory=list)
 
     @property
     def run_id(self) -> str:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kit.config.tables.phase_table import Phase
 from kit.devices import array
+from kit.devices.block_device import capacitor_health
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import Clocks, read_clock_ns
 from kit.load import fio
@@ -26,8 +28,10 @@ class Prepared:
 
 def check(run: Context, server: Host) -> None:
     """Whether the fio of loads on the server is there, and which version. Raises HostError."""
-    kernel = server.run(["uname", "-r"]).stdout.strip()
-    run.record.add_versions({"kernel": kernel, f"fio on {server.name}": fio.version(server)})
+    workload, kernel = run.plan.workload, server.run(["uname", "-r"]).stdout.strip()
+    run.record.add_versions({"kernel": kernel})
+    if any(phase.job for phase in workload.phase) or (workload.precondition and workload.precondition.writes):
+        run.record.add_versions({f"fio on {server.name}": fio.version(server)})
     levels = [phase.array.level for phase in run.plan.workload.phase if phase.array]
     if levels:
         run.record.add_versions({f"mdadm on {server.name}": array.check_tools(server, levels)})
@@ -42,7 +46,40 @@ def prepare(run: Context, server: Host) -> Prepared:
     with run.progress.step("setting up the devices"):
         switch_settings.switch(run, server)
         server_setup.read_back(run, server)
+        _read_capacitors(run, server)
     return Prepared(claims, run_origin_ns)
+
+
+def _read_capacitors(run: Context, server: Host) -> None:
+    """Of the real devices that phases go to, for the record. Raises HostLost."""
+    testbed, guard = run.record.manifest.testbed, run.site.guard
+    loaded = {name for phase in run.plan.workload.phase for name in phase.devices}
+    if not guard or not loaded:
+        return
+    names = {each.spec.path: each.node.kernel_name for each in guard.checked if each.node}
+    devices = tuple(
+        each.model_copy(update={"capacitor_health": capacitor_health(server, path, names[path])})
+        if each.name in loaded and (path := str(each.path)) in names
+        else each
+        for each in testbed.devices
+    )
+    run.record.fill(testbed=testbed.model_copy(update={"devices": devices}))
+
+
+def possible(run: Context) -> list[Phase]:
+    """The phases on devices, without those whose records are less than a sector; a note names them."""
+    settings = {each.name: each.settings or {} for each in run.record.manifest.testbed.devices}
+    phases, left = [], dict[str, int]()
+    for phase in run.plan.workload.phase:
+        sector_bytes = max((settings[name].get("sector_bytes") or 1 for name in phase.devices), default=1)
+        if phase.force and phase.force.direct and phase.force.record % sector_bytes:
+            left[phase.name] = sector_bytes
+        elif phase.on_devices:
+            phases.append(phase)
+    if left:
+        text = f"the sectors of the device have {max(left.values())} bytes, records would have less"
+        run.record.add_notes(f"Left out: {', '.join(left)}: {text}.")
+    return phases
 
 
 def bench(run: Context, server: Host, prepared: Prepared) -> Bench:

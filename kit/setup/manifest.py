@@ -43,6 +43,10 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
     at_once = max(1 if phase.array else len(phase.devices) for phase in workload.phase)
     together = at_once or len(clients) or 1
     outstanding = max(job.outstanding for job in plan.jobs.values()) * together
+    opened = {bool(phase.open or phase.replay) for phase in workload.phase}
+    loop = "open and closed loops, at most"
+    if len(opened) == 1:
+        loop = "open loop, at most" if True in opened else "closed loop,"
     devices = tuple(
         _device(device, testbed.bus).model_copy(
             update={
@@ -72,7 +76,7 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
             **({"server": testbed.server.version} if testbed.server.version else {}),
             **site.versions,
         },
-        "load": f"closed loop, {outstanding} outstanding",
+        "load": f"{loop} {outstanding} outstanding",
         "outstanding": outstanding,
         # Without a login it is unknown which tier answered, so expectations on tiers are left out.
         "expect": tuple(

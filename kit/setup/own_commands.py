@@ -26,7 +26,7 @@ def check(run: Context) -> None:
 
 
 def _commands(run: Context) -> Iterator[tuple[Host, str, tuple[str, ...]]]:
-    """Of [[command]] (`run`, `undo`) and of [power] (`off`, `on`, `count`): host, key, argv."""
+    """Of [[command]] (`run`, `undo`), of [power] (`off`, `on`, `count`) and of [restart]: host, key, argv."""
     site, workload, testbed = run.site, run.plan.workload, run.plan.testbed
     power = testbed.power
     for phase in workload.phase:
@@ -35,7 +35,9 @@ def _commands(run: Context) -> Iterator[tuple[Host, str, tuple[str, ...]]]:
             for key, argv in (("run", command.run), ("undo", command.undo)) if command else ():
                 if argv:
                     yield site.server or site.reference, f"{key} of a [[command]]", argv
-    if power and workload.power_loss:
+    if testbed.restart and "reboot" in workload.restarts and site.server:
+        yield site.server, "command of [restart]", tuple(testbed.restart.command)
+    if power and (workload.power_loss or "power-cut" in workload.restarts):
         at = site.controller if power.host == CONTROLLER else site.server
         for key, argv in (("off", power.off), ("on", power.on), ("count", power.count)):
             if at and argv:

@@ -23,7 +23,7 @@ from kit.setup.site import Site, SiteClient
 
 
 def open_server(testbed: Testbed) -> Host:
-    """The server alone; one that may lose its power can be opened again.
+    """The server alone; one that may lose its power, or be restarted, can be opened again.
 
     Raises HostError, ConfigError for an appliance.
     """
@@ -35,7 +35,7 @@ def open_server(testbed: Testbed) -> Host:
     tell_left({testbed.server.host})
     opening = partial(open_host, testbed.server.at, testbed.ssh_config)
     is_cut = testbed.power is not None and testbed.power.scope == "server"
-    return ReopenedHost(opening) if is_cut else opening()
+    return ReopenedHost(opening) if is_cut or testbed.restart else opening()
 
 
 def tell_left(addresses: Collection[str]) -> None:
@@ -90,7 +90,7 @@ def real_site(
             controller=power_undos.controller() if testbed.power else None,
             reopen=partial(_reopen, server) if isinstance(server, ReopenedHost) else None,
             identities={
-                device.name: one.node.identity()
+                device.name: one.node.identity() | {"transport": one.node.transport}
                 for device, one in zip(testbed.device, guard.checked, strict=True)
                 if one.node is not None
             },
@@ -102,7 +102,9 @@ def _reopen(server: ReopenedHost, within_s: float) -> None:
 
 
 @contextmanager
-def appliance_site(testbed: Testbed, progress: Progress, seed: int) -> Iterator[Site]:
+def appliance_site(
+    testbed: Testbed, progress: Progress, seed: int, *, cut_other_pools: bool = False
+) -> Iterator[Site]:
     """The clients of a server that cannot be logged into. Raises HostError."""
     with ExitStack() as stack:
         with progress.step("connecting"):
@@ -110,7 +112,11 @@ def appliance_site(testbed: Testbed, progress: Progress, seed: int) -> Iterator[
                 SiteClient(stack.enter_context(open_host(client.at, testbed.ssh_config)), "", "")
                 for client in testbed.client
             )
-        yield Site(clients, testbed.clock, emulated=False, seed=seed)
+        controller = power_undos.controller() if testbed.power else None
+        yield Site(
+            clients, testbed.clock, emulated=False, seed=seed, controller=controller,
+            cut_other_pools=cut_other_pools,
+        )  # fmt: skip
 
 
 def locate_client(host: Host, client: Client, server: str) -> SiteClient:

@@ -19,7 +19,7 @@ from kit.load import fio, ordinary_user
 from kit.nfs import export as nfs_export
 from kit.nfs import libnfs, unlisted_exports
 from kit.nfs import mount as nfs_mount
-from kit.plan import load_steps, steps
+from kit.plan import array_steps, load_steps, steps
 from kit.plan.names import Names, used_paths
 from kit.plan.plan import Plan
 from kit.precondition import age_pool
@@ -72,6 +72,7 @@ def refuse_other_pools(run: Context, server: Host) -> None:
     unlisted_exports.refuse(server)
     asked, power = run.plan.workload.power_loss, run.plan.testbed.power
     settings = run.plan.tunables
+    refuse_restart(run, server)
     if asked and asked.control == "no-flush":
         settings = (*settings, *(PlannedTunable(name, "1", 1) for name in other_pools.NO_FLUSH))
     texts = other_pools.refuse_settings(server, settings, agreed=run.site.beside_other_pools)
@@ -79,6 +80,17 @@ def refuse_other_pools(run: Context, server: Host) -> None:
     if asked and power and power.scope == "server":
         texts = other_pools.refuse_power_cut(server, agreed=run.site.cut_other_pools)
         run.record.add_notes(*(f"{text} (--cut-other-pools)." for text in texts))
+
+
+def refuse_restart(run: Context, server: Host, own_pool: str = "", own_path: str = "") -> None:
+    """What others have on a server that is to be restarted. Raises SafetyRefusal, HostError."""
+    if not run.plan.workload.restarts:
+        return
+    agreed = run.site.cut_other_pools
+    notes = other_pools.refuse_power_cut(server, own_pool, agreed=agreed, how="a phase restarts")
+    notes += unlisted_exports.refuse_restart(server, own_path, agreed=agreed)
+    known = run.record.manifest.notes
+    run.record.add_notes(*(note for each in notes if (note := f"{each} (--cut-other-pools).") not in known))
 
 
 def _check_workload(run: Context, server: Host, zfs: ZfsVersion) -> None:
@@ -108,8 +120,7 @@ def set_up(
     """From devices (kit.setup.device_setup) to a filled, mounted working set, and the jobs that reach it."""
     plan, names, site = run.plan, run.names, run.site
     with run.progress.step("building the pool"):
-        history = read_history_tunables(plan.tunables) if _needs_history(plan, tracing) else ()
-        _set_tunables((*plan.tunables, *history), run, server)
+        set_tunables(run, server, tracing)
         if site.guard:
             # Preconditioning may have taken hours, and what lies on the devices is the run's own.
             written = any(phase.on_devices for phase in plan.workload.phase)
@@ -226,7 +237,15 @@ def _is_preconditioned(manifest: Manifest) -> bool:
     return bool((manifest.precondition or {}).get("devices"))
 
 
-def _set_tunables(settings: tuple[PlannedTunable, ...], run: Context, server: Host) -> None:
+def set_tunables(run: Context, server: Host, tracing: TracingSupport, *, again: bool = False) -> None:
+    """`again`: after a restart, so that the manifest has them."""
+    history = read_history_tunables(run.plan.tunables) if _needs_history(run.plan, tracing) else ()
+    _set_tunables((*run.plan.tunables, *history), run, server, again=again)
+
+
+def _set_tunables(
+    settings: tuple[PlannedTunable, ...], run: Context, server: Host, *, again: bool = False
+) -> None:
     names = [tunable.name for tunable in settings]
     before, effects = read_tunables(server, names), read_effects(server, names)
     for tunable, step in steps.set_tunables(settings, before, effects, read_identity(server)):
@@ -240,18 +259,26 @@ def _set_tunables(settings: tuple[PlannedTunable, ...], run: Context, server: Ho
                 run.journal.know(number, set=read_tunables(server, [name])[name])
                 raise
         stored = StoredTunable(name=name, before=before[name], set=new, written=tunable.written)
-        run.record.fill(tunables=(*run.record.manifest.tunables, stored))
+        if not again:
+            run.record.fill(tunables=(*run.record.manifest.tunables, stored))
 
 
 def _partition_devices(run: Context, server: Host) -> dict[str, str]:
-    """Of devices the part that the workload asks for (kit.plan.steps.partitions); all devices' paths."""
+    """Of devices the part that the workload asks for (kit.plan.array_steps); all devices' paths."""
     device_paths = dict(run.site.device_paths)
-    for step in steps.partitions(run.plan, run.names):
+    for step in array_steps.partitions(run.plan, run.names):
         with run.step(step):
             run.send(step)
             path = partition.created(server, step.details["path"], step.details["bytes"])
             device_paths[step.details["device"]] = path
     return device_paths
+
+
+def partition_again(run: Context, server: Host) -> None:
+    """After a boot: only the kernel knew the partitions. Their undos are in the journal. Raises HostError."""
+    for step in array_steps.partitions(run.plan, run.names):
+        run.send(step)
+        partition.created(server, step.details["path"], step.details["bytes"])
 
 
 def _build_pool(run: Context, server: Host, claims: list[int]) -> pool.CreatedPool:

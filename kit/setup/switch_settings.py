@@ -1,4 +1,4 @@
-"""Settings of the server for a run: the user's own, write caches of devices, files.
+"""Settings of the server for a run: the user's own, write caches of devices, files, a preset.
 
 All are read back after each switch, because one may change another.
 """
@@ -8,22 +8,29 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Literal
 
 from kit.core.errors import ConfigError, HostError, SafetyRefusal
 from kit.devices.write_cache import ToolName, Value, WriteCache, tool_of
 from kit.hosts import file_settings as host_settings
-from kit.hosts.base import Host
-from kit.hosts.file_settings import CommandSetting
+from kit.hosts.base import Host, HostLost
+from kit.hosts.file_settings import CommandSetting, PresetFile
 from kit.hosts.identity import HostIdentity, read_identity
 from kit.instruments import server_activity
 from kit.plan import setting_steps
 from kit.precondition import purge
 from kit.setup.context import Context, Switched
-from kit.store.manifest import HostSetting
+from kit.store.parts.machine import HostSetting
 
 
 def switch(run: Context, server: Host) -> None:
     """What the workload asks for. Raises HostError, SafetyRefusal: what was switched is in the journal."""
+    _switch(run, server)
+    if run.plan.workload.host.tune == "latency":
+        _tune(run)
+
+
+def _switch(run: Context, server: Host) -> None:
     workload = run.plan.workload
     own = setting_steps.own_settings(run.plan.testbed.setting, workload.setting)
     files = workload.host.files
@@ -187,3 +194,54 @@ def _set_files(run: Context, server: Host, files: Mapping[str, str], identity: H
             host_settings.write(server, *step.commands)
         run.switched.append(Switched(each.path, partial(host_settings.read, path=each.path), each.value))
         _store(run, each.name, each.path, str(step.details["before"]), each.value)
+
+
+def _tune(run: Context) -> None:
+    """The preset, of the server and of each client, of hosts of one kernel the first."""
+    seen: set[HostIdentity] = set()
+    for key, host in run.site.hosts.items():
+        identity = read_identity(host)
+        if identity in seen:
+            continue
+        seen.add(identity)
+        is_server = key == "server"
+        own = run.plan.workload.host.files if is_server else {}
+        paths = tuple(run.site.device_paths.values()) if is_server and "scheduler" not in own else ()
+        files = host_settings.latency_preset(host_settings.read_preset(host, paths), own)
+        if missing := host_settings.lacking(files, own):
+            run.record.add_notes(f"host.tune: {host.name} has {missing}: that part of it stayed as before.")
+        for step in setting_steps.set_preset(files, key, identity):
+            with run.step(step):
+                run.send(step, check=False)
+                for command in step.commands:
+                    host_settings.check_preset(host, dict.fromkeys(command.argv[1:], command.input))
+        _keep_preset(run, host, files, "server" if is_server else "clients")
+
+
+def _keep_preset(
+    run: Context, host: Host, files: Sequence[PresetFile], on: Literal["server", "clients"]
+) -> None:
+    """What is watched and stored: the files of all CPUs as one, those of all clients as one."""
+    kinds: dict[str, list[PresetFile]] = {}
+    for each in files:
+        kinds.setdefault(each.of_all, []).append(each)
+    stored = {(each.on, each.path): each for each in run.record.manifest.host_settings}
+    for path, some in kinds.items():
+        name, value = some[0].name, some[0].value
+        read = partial(_read_preset, host, {each.path: value for each in some})
+        run.switched.append(Switched(f"{path} of {host.name}", read, value))
+        earlier = stored[on, path].before.split(", ") if (on, path) in stored else []
+        before = ", ".join(sorted({*earlier, *(each.before for each in some)}))
+        stored[on, path] = HostSetting(name=name, path=path, before=before, set=value, on=on)
+    run.record.fill(host_settings=tuple(stored.values()))
+
+
+def _read_preset(host: Host, values: Mapping[str, str], _: Host) -> str:
+    """The value of all these files, or the first that another one has."""
+    try:
+        found = host_settings.contents(host, values)
+    except HostLost:
+        # The load of a lost client is a problem of the phase; results of the others are kept.
+        return "not known, as the host is lost"
+    wrong = [found.get(path, "gone") for path in values if found.get(path) != values[path]]
+    return [*wrong, *values.values()][0]

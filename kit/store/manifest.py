@@ -20,8 +20,9 @@ from kit.store.labels import Op, RunKind, Tier
 from kit.store.parts.expectation import Expectation as Expectation
 from kit.store.parts.expectation import Impact as Impact
 from kit.store.parts.import_source import UNKNOWN, ImportSource
-from kit.store.parts.machine import Bus, DramProbe, HostFinding, Warmup
+from kit.store.parts.machine import Bus, DramProbe, HostFinding, HostSetting, Warmup
 from kit.store.parts.observed import Observed
+from kit.store.parts.resource_use import PoolSpace
 from kit.store.phase import Event, Phase, Problem
 from kit.store.run_directory import RunDir, refuse_no_result
 from kit.store.stored import (
@@ -68,7 +69,8 @@ class Device(Stored):
     """A device of the testbed, as far as numbers depend on it: of the testbed, and as the run found it.
 
     `model`: of an emulated one the title of its preset, as in `parameters`. `identity`: of a real one.
-    `settings`: as the kernel has them. `endurance_bytes`: rated.
+    `settings`: as the kernel has them. `endurance_bytes`: rated. `capacitor_health`: of a device that a phase
+    goes to, in percent; None: it says nothing of capacitors.
     """
 
     name: str | None = None
@@ -83,6 +85,7 @@ class Device(Stored):
     path: str | None = None
     identity: Json | None = None
     settings: Json | None = None
+    capacitor_health: Count | None = None
     dram_probe: DramProbe | None = None
 
     @model_validator(mode="after")
@@ -123,29 +126,12 @@ class Tunable(Stored):
     written: str | None = None
 
 
-class HostSetting(Stored):
-    """A file of the server that the workload's [host] set, and its value before."""
-
-    name: str
-    path: str
-    before: str
-    set: str
-
-
 class Vdev(Stored):
     """A top-level vdev that was made of several devices: `kind` is mirror, raidz1, ...; names of devices."""
 
     role: str
     kind: str
     devices: Many[str]
-
-
-class PoolSpace(Stored):
-    """How full the pool is, with the working set. `fragmentation_percent`: of free space; None: not known."""
-
-    size_bytes: Count
-    allocated_bytes: Count
-    fragmentation_percent: Count | None
 
 
 class PoolState(Stored):
@@ -280,16 +266,16 @@ class Moment(Classes):
 class PowerLoss(Stored):
     """Every power loss of the run, and the sums.
 
-    `scope`: "lab", "server" or "device". `asked`: how many there should be.
+    `scope`: "lab", "server", "device" or "appliance". `asked`: how many there should be.
     `control`: the positive control of that name, and its power losses. `stopped`: why there were no more.
     """
 
     moments: Many[Moment]
     acknowledged: Count = 0
     lost: Count = 0
-    scope: Annotated[str, Field(pattern="^(?:lab|server|device)$")]
+    scope: Annotated[str, Field(pattern="^(?:lab|server|device|appliance)$")]
     asked: Count = 0
-    control: Annotated[str, Field(pattern="^(?:|none|no-sync|no-flush)$")] = ""
+    control: Annotated[str, Field(pattern="^(?:|none|no-sync|no-flush|unstable)$")] = ""
     control_moments: Many[Moment] = ()
     stopped: str = ""
 

@@ -13,12 +13,14 @@ from pydantic import Field, field_validator, model_validator
 from kit.core.text import commas
 from kit.store.checks.ids import UNKNOWN_ID
 from kit.store.labels import Layer, Op, Tier
+from kit.store.load.open_loop import CapacitySearch, OpenLoop
+from kit.store.load.replayed import Replayed
 from kit.store.parts.forces import Forces
 from kit.store.parts.machine import DriveReport, Machine
 from kit.store.parts.metadata import Metadata
-from kit.store.parts.resource_use import ArcUse, CacheSample, CpuUse, DeviceUse, SpecialUse
+from kit.store.parts.resource_use import ArcUse, CacheSample, CpuUse, DeviceUse, Restarted, SpecialUse
 from kit.store.parts.schedule import Schedule
-from kit.store.parts.split import PhaseSplit
+from kit.store.parts.split import ClientNetwork, PhaseSplit
 from kit.store.stored import Count, Many, Nanoseconds, Signed, Stored, contradiction
 
 ProblemCode = Literal[
@@ -259,7 +261,7 @@ class Phase(Stored):
     `block_bytes`: None where reads and writes have other sizes, which `block_bytes_by_op` has. `is_random`:
     None where jobs differ. `metadata_reads`: reads that fetched an indirect block or a dnode first, by where
     it was; of two such blocks the last counts. `cold`: ARC and L2ARC were empty at its begin; `caches`: how
-    they got warm.
+    they got warm; `restarted`: of the server, before it.
     """
 
     name: str
@@ -297,14 +299,19 @@ class Phase(Stored):
     arc: ArcUse | None = None
     cold: bool = False
     caches: Many[CacheSample] = ()
+    restarted: Restarted | None = None
     special: SpecialUse | None = None
     metadata_reads: dict[Tier, Count] = Field(default_factory=dict)
     array: ArrayOf | None = None
     in_order_ns: Many[Annotated[Count, Field(ge=1)]] = ()
     forces: Forces | None = None
     metadata: Metadata | None = None
+    open: OpenLoop | None = None
+    replayed: Replayed | None = None
+    capacity: CapacitySearch | None = None
     schedule: Schedule | None = None
     split: PhaseSplit | None = None
+    network: Many[ClientNetwork] = ()
 
     @model_validator(mode="after")
     def _forces_are_its_ios(self) -> Self:

@@ -8,6 +8,7 @@
         latency.parquet   counts per interval, phase, layer, host, op, tier and bin (kit.store.tables)
         ageing.parquet    counts per device, point of its preconditioning, op, interval and bin
         keys.parquet      blocks that requests were for, sampled by hash
+        capture.parquet   requests of an observed server, one by one (kit.store.load.capture)
         summary.json      verdict, accounting and ranges (kit.store.summary)
         report.html       drawn from the three files above alone
 

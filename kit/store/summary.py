@@ -10,6 +10,7 @@ from kit.store.checks.known_failures import KnownState
 from kit.store.checks.outcome import Outcome, Tally, Verdict
 from kit.store.format import FORMAT, Format
 from kit.store.labels import verdict_name
+from kit.store.load.open_loop import CapacityRow
 from kit.store.manifest import Clock
 from kit.store.parts.bands import PhaseBands
 from kit.store.parts.client_figures import ClientFigures
@@ -20,8 +21,9 @@ from kit.store.parts.observed import ObservedRow
 from kit.store.parts.power_loss import PowerLossResult
 from kit.store.parts.resource_use import ArcUse, CacheLife, SpecialRow
 from kit.store.parts.soak import ImpactRow, SoakPhase
-from kit.store.parts.split import ObserverRow, SplitPhase
+from kit.store.parts.split import NetworkPhase, ObserverRow, SplitPhase
 from kit.store.phase import Check, Missing, Shares
+from kit.store.printed.slog import SlogRow
 from kit.store.run_directory import RunDir
 from kit.store.stored import Count, Json, Many, Stored, read_versioned
 from kit.store.stored import Range as Range
@@ -296,16 +298,19 @@ class Summary(Stored):
     observer_effect: Many[ObserverRow] = ()
     use: Many[PhaseUse] = ()
     forces: Many[ForcesRow] = ()
+    slog: Many[SlogRow] = ()
     disclosure: Disclosure | None = None
     faults: Many[FaultRow] = ()
     fault_checks: Many[FaultChecks] = ()
     soak: Many[SoakPhase] = ()
     impact: Many[ImpactRow] = ()
     split: Many[SplitPhase] = ()
+    network: Many[NetworkPhase] = ()
     observed: Many[ObservedRow] = ()
     special: Many[SpecialRow] = ()
     metadata: Many[MetadataRow] = ()
     caches: Many[CacheLife] = ()
+    capacity: Many[CapacityRow] = ()
 
     @property
     def causes(self) -> tuple[Outcome, ...]:

@@ -15,17 +15,15 @@ request have its tier, that of the slowest.
 from __future__ import annotations
 
 import re
-from array import array
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kit.core.text import commas
-from kit.trace.support import MOST_LINES, last_key
-
-Words = NDArray[np.uint64]
+from kit.trace.request_lines import MOST_BYTES, RequestLines, Words
+from kit.trace.support import last_key
 
 PRINTED, LEFT_OUT = 4030, 4031
 """Keys of @counts: requests with a line, and those after MOST_LINES."""
@@ -35,68 +33,40 @@ MOST_ROWS = 1_000_000
 MOST_BLOCKS = 1025
 """Of a request that the program looks at one by one: 4 MiB of 4 KiB, from any offset."""
 
-_LINE = re.compile(r"hsp-trace key" + r" ([0-9a-f]{1,16})" * 7 + r"\n")
-_COLUMNS = 7
-# Several CPUs add to the program's count of lines at a time, and may lose some.
-_SLACK = 2
 _LEAST_SHIFT, _MOST_SHIFT = 12, 24
-# More than any NFS request (NFSSVC_MAXBLKSIZE).
-_MOST_BYTES = 16 << 20
 _SECTOR_BYTES = 512
 # Lines at a time: at most 2 million blocks.
 _CHUNK = 512
 
 
-@dataclass
-class Sample:
-    """Lines of a phase. `printed`, `left_out`: requests by the program's own counts."""
+class Sample(RequestLines):
+    """Lines of requests for sampled blocks."""
 
-    values: array[int] = field(default_factory=lambda: array("Q"), repr=False)
-    printed: int = 0
-    left_out: int = 0
+    pattern = re.compile(r"hsp-trace key" + r" ([0-9a-f]{1,16})" * 7 + r"\n")
+    columns = 7
 
-    @property
-    def lines(self) -> int:
-        return len(self.values) // _COLUMNS
-
-    def read(self, text: str, check: Callable[[int], object]) -> None:
-        """Add a line, if it is one of these. Raises ValueError for an impossible one, and what `check` of its
-        @seen raises.
-        """
-        match = _LINE.fullmatch(text)
-        if match is None:
-            return
-        values = [int(each, 16) for each in match.groups()]
-        begin_ns, seen, _, offset, length, shift, size = values
-        if begin_ns >> 62 or not 0 < length <= _MOST_BYTES or (offset + length) >> 63 or size >> 63:
+    def check(self, values: list[int]) -> None:
+        _, _, _, offset, length, shift, size = values
+        if not 0 < length <= MOST_BYTES or (offset + length) >> 63 or size >> 63:
             raise ValueError("no request")
         if not _LEAST_SHIFT <= shift <= _MOST_SHIFT:
             raise ValueError("no size of blocks")
-        check(seen)
-        # What comes beyond that is lost, and told by `problems`.
-        if self.lines < _SLACK * MOST_LINES:
-            self.values.extend(values)
 
     def of(self, wanted: Words) -> Iterator[NDArray[np.uint64]]:
         """Lines with these values of @seen, some at a time, by their begin."""
-        table = self._table
+        table = self.table
         table = table[np.isin(table[:, 1], wanted)]
-        table = table[np.argsort(table[:, 0], kind="stable")]
         for first in range(0, len(table), _CHUNK):
             yield table[first : first + _CHUNK]
 
     @property
     def seen(self) -> Words:
         """All values of @seen, each once."""
-        return np.unique(self._table[:, 1])
-
-    @property
-    def _table(self) -> NDArray[np.uint64]:
-        return np.array(self.values, np.uint64).reshape(-1, _COLUMNS)
+        return np.unique(self.table[:, 1])
 
     def problems(self, mine: Sequence[int]) -> Iterator[str]:
         """The lines with `mine` (@seen) against the program's own count."""
-        lines = int(np.isin(self._table[:, 1], np.array(mine, np.uint64)).sum())
+        lines = int(np.isin(self.table[:, 1], np.array(mine, np.uint64)).sum())
         if lines != self.printed:
             text = f"{commas(abs(self.printed - lines))} of {commas(self.printed)} sampled requests"
             what = "were lost" if lines < self.printed else "were not counted"

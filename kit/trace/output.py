@@ -18,7 +18,7 @@ from kit.core.bins import BINS_PER_OCTAVE, bounds_ns
 from kit.core.text import commas
 from kit.store.labels import NFS_METADATA
 from kit.store.parts.split import Part
-from kit.trace import callers, keys, split
+from kit.trace import callers, captured, keys, split
 from kit.trace import local as local_calls
 from kit.trace.local import LocalCounts
 from kit.trace.operations import operation
@@ -33,6 +33,8 @@ _OPS = {0: "read", _WRITE: "write", _COMMIT: "commit"}
 _LAST_BIN = 58 * BINS_PER_OCTAVE - 1
 # Keys of @counts that are not bins. Older programs counted ends, too.
 _STARTED, _DONE, _SUM, _LOG_BLOCKS, _ZIL_COMMITS = 4000, 4001, 4002, 4003, 4022
+# Those that are of no class.
+_APART = (keys.PRINTED, keys.LEFT_OUT, captured.PRINTED, captured.LEFT_OUT, _ZIL_COMMITS)
 _LONGEST_NS = (1 << 62) - 1
 # Of a map of bpftrace, which are 64 bits wide; sums of ns fit, too.
 _MOST = (1 << 63) - 1
@@ -74,7 +76,7 @@ class Trace:
     `observed`: classes have a file system; `callers`: number and sum of ns by client and class;
     `operations`: the same by name, of all of the NFS server; `files`: by name and number of the file.
     `local`: of calls of any process, in the place of NFS requests; callers are names of processes.
-    `keys`: the sample of blocks; its lines may be of other phases.
+    `keys`: the sample of blocks; its lines may be of other phases. `captured`: requests, one by one.
     """
 
     phase: int = 0
@@ -102,6 +104,7 @@ class Trace:
     operations: dict[str, tuple[int, int]] = field(default_factory=dict)
     files: dict[tuple[str, int, Class], tuple[int, int]] = field(default_factory=dict)
     keys: keys.Sample = field(default_factory=keys.Sample)
+    captured: captured.Captured = field(default_factory=captured.Captured)
 
 
 def new_trace(*, observed: bool = False, local: bool = False) -> Trace:
@@ -124,6 +127,7 @@ def parse_trace(text: str, map_size: int = MAP_KEYS, *, observed: bool = False, 
         trace.problems.append("the tracer died before its end: the phase's last counts are missing")
     else:
         trace.problems.extend(trace.keys.problems(list(classes_of_keys(trace))))
+        trace.problems.extend(trace.captured.problems())
     trace.problems.extend(_inconsistencies(trace, map_size))
     return trace
 
@@ -148,6 +152,7 @@ def _read_message(trace: Trace, kind: str, data: Any) -> None:
             trace.feeds_ns = tuple(sorted((*trace.feeds_ns, _time_ns(match[1]))))
         else:
             trace.keys.read(data, partial(_class_of_blocks, trace))
+            trace.captured.read(data, partial(_class_of_blocks, trace))
     elif kind in ("map", "stats"):
         for name, content in data.items():
             _read_map(trace, name, content)
@@ -185,13 +190,14 @@ def _read_map(trace: Trace, name: str, content: dict[str, Any]) -> None:
         entries = [(*map(int, key.split(",")), value) for key, value in content.items()]
         own = [(seen, key, value) for seen, key, value in entries if _phase_of(seen) == trace.phase]
         if name == "@counts":
-            requests = (keys.PRINTED, keys.LEFT_OUT)
-            trace.keys.printed, trace.keys.left_out = (
-                _whole(sum(_whole(value) for _, key, value in own if key == which)) for which in requests
-            )
-            trace.zil_commits = sum(_whole(value) for _, key, value in own if key == _ZIL_COMMITS)
-            others = (*requests, _ZIL_COMMITS)
-            _read_counts(trace, [each for each in own if each[1] not in others])
+            totals = dict.fromkeys(_APART, 0)
+            for _, key, value in own:
+                if key in totals:
+                    totals[key] = _whole(totals[key] + _whole(value))
+            trace.keys.printed, trace.keys.left_out = totals[keys.PRINTED], totals[keys.LEFT_OUT]
+            trace.captured.read_counts(totals)
+            trace.zil_commits = totals[_ZIL_COMMITS]
+            _read_counts(trace, [each for each in own if each[1] not in totals])
         else:
             _read_extremes(trace, own)
     elif trace.observed:

@@ -24,7 +24,7 @@ _NEW_VARIABLES = (0, 20)
 _RAW_TRACEPOINTS = (0, 23)
 # The oldest version that split.bt was tried with.
 MIN_SPLIT_BPFTRACE = (0, 23)
-_KINDS = "INCLUDE|METADATA|SPLIT|OBSERVE|NFSD|LOCAL|RUN|FILES|OPENED|SPECIAL|KEYS"
+_KINDS = "INCLUDE|METADATA|SPLIT|OBSERVE|NFSD|LOCAL|RUN|FILES|OPENED|SPECIAL|KEYS|CAPTURE"
 _INCLUDE = re.compile(rf"^ *({_KINDS}) (\S+)\n", re.MULTILINE)
 _KPROBE = re.compile(r"^k(?:ret)?probe:(\w+),?$", re.MULTILINE)
 _FENTRY = re.compile(r"^f(?:entry|exit):(\w+):(\w+)$", re.MULTILINE)
@@ -68,6 +68,7 @@ def program(
     special: bool = False,
     one_in: int = 0,
     metadata: bool = False,
+    captured: int = 0,
 ) -> Program:
     """The program for this OpenZFS. `writes`: whether the load writes; only then tiers of writes matter.
 
@@ -76,7 +77,8 @@ def program(
     any process are counted, by file system and process (local_begin.bt), in the place of nfsd's requests.
     `files`: and each by its file (file_of_request.bt). `special`: reads of disks have the vdev, too
     (vdev_of_block.bt). `one_in`: with a sample of one in so many blocks (key_of_request.bt); 0: without.
-    `metadata`: with all other operations of NFS (metadata.bt).
+    `metadata`: with all other operations of NFS (metadata.bt). `captured`: with a line for each of so many
+    requests (io_of_request.bt), of an observed server; 0: without.
     Requests of both operations are counted always. A write that waits for a read has the tier of the read.
     """
     inflight = "inflight.bt" if zfs.has_arc_iohit else "inflight-2.1.bt"
@@ -91,10 +93,12 @@ def program(
     more = {
         "SPLIT": split, "OBSERVE": observe, "RUN": run, "FILES": files, "OPENED": files and local,
         "SPECIAL": special, "KEYS": one_in > 0, "METADATA": metadata,
+        "CAPTURE": captured > 0,
     }  # fmt: skip
     kinds |= {kind for kind, asked in more.items() if asked}
     text = "".join(_text(name, kinds) for name in names)
     limits = {"LAST_KEY": last_key(one_in), "MOST_LINES": MOST_LINES} if one_in else {}
+    limits |= {"MOST_IOS": captured} if captured else {}
     for word, limit in limits.items():
         text = text.replace(word, str(limit))
     return Program(text)

@@ -63,18 +63,20 @@ def _unsafe(server: Host, settings: tuple[PlannedTunable, ...]) -> Iterator[str]
             )
 
 
-def refuse_power_cut(server: Host, own: str = "", *, agreed: bool) -> list[str]:
-    """Check that no other imported pool loses its power with the server.
+def refuse_power_cut(
+    server: Host, own: str = "", *, agreed: bool, how: str = "[power] cuts the power of"
+) -> list[str]:
+    """Check that no other imported pool loses its power with the server. `how`: what is done to that.
 
     Returns notes if the user has `agreed` to it. Raises SafetyRefusal, HostError.
     """
     pools = imported(server, own)
     if not pools:
         return []
-    text = f"[power] cuts the power of {server.name}, where other pools are imported: {', '.join(pools)}"
+    text = f"{how} {server.name}, where other pools are imported: {', '.join(pools)}"
     if agreed:
         return [text]
     raise SafetyRefusal(
-        f"{text}; nothing was cut",
+        f"{text}; nothing was cut or restarted",
         "export these pools, use another server, or agree with --cut-other-pools",
     )

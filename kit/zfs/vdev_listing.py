@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kit.core.errors import HostError
+from kit.store.parts.resource_use import PoolSpace
 from kit.zfs.layout import SPECIAL_ROLES
 
+# Columns: name, size, allocated, free, checkpoint, expandable, fragmentation.
+_FRAGMENTATION = 6
 _CLASSES = frozenset({"logs", "cache", "spare", "spares", *SPECIAL_ROLES})
 
 
@@ -47,3 +50,19 @@ def space_of(listing: str, *classes: str) -> tuple[int, int]:
         raise HostError(f"zpool list -v has no vdev of {' or '.join(classes)} with a size: {listing[:400]!r}")
     size, allocated = (sum(each) for each in zip(*known, strict=True))
     return size, allocated
+
+
+def space_of_data(listing: str) -> PoolSpace:
+    """Of the data vdevs, of a listing with -p. Raises HostError.
+
+    The pool's own line has the fragmentation of these alone, and sizes with special and dedup vdevs (spa.c,
+    spa_prop_get_config).
+    """
+    size, allocated = space_of(listing, "")
+    fragmentation = listing.split("\n", 1)[0].split("\t")[_FRAGMENTATION].rstrip("%")
+    return PoolSpace(
+        size_bytes=size,
+        allocated_bytes=allocated,
+        # "-" where it is not known.
+        fragmentation_percent=int(fragmentation) if fragmentation.isdecimal() else None,
+    )

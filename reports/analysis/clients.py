@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
+from kit.core.text import whole
 from kit.core.units import format_latency
 from kit.store.manifest import Manifest
 from kit.store.parts.client_figures import ClientFigures
 from kit.store.phase import Phase
 from kit.store.summary import Range
 from kit.store.tables import CLIENT, ISSUERS, SERVER
+from reports.features.network import judge as network
 from reports.statistics.quantiles import Bins, figures_us, interpolated_figures_us, limits_ns
 
 ALL = "all"
@@ -65,7 +67,7 @@ def _of_phase(frame: pl.DataFrame, phase: Phase) -> Iterator[ClientFigures]:
 
 def _natural(name: str) -> list[int | str]:
     """Numbers in a name by their value: 2 before 10."""
-    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
+    return [part if (number := whole(part)) is None else number for part in re.split("([0-9]{1,20})", name)]
 
 
 def slowest(rows: Sequence[ClientFigures]) -> Iterator[str]:
@@ -106,13 +108,30 @@ def _largest_us(values_ns: Sequence[int | None]) -> float | None:
     return max(known) / 1e3 if len(known) == len(values_ns) else None
 
 
-def apart(manifest: Manifest, phase: Phase, cells: pl.DataFrame) -> Iterator[tuple[str, str, str, Range]]:
-    """Layer, op, a sentence and a range of latency in us: of what the clients see and the server does not.
+def apart(
+    manifest: Manifest, parts: Mapping[object, pl.DataFrame]
+) -> Iterator[tuple[tuple[str, str, str], str, Range]]:
+    """Phase, layer and op; a sentence; a range of latency in us: what clients see and the server does not.
 
-    Its clock begins when a thread of nfsd has the request. A gap, else threads that are too few.
+    `parts`: cells by phase. One of the network where it is most of the latency; of each other phase a gap.
+    """
+    if by_network := network.mostly(manifest.phases):
+        phase_name, op, text, range_us = by_network
+        yield (phase_name, CLIENT, op), text, range_us
+    for phase in manifest.phases:
+        if phase.name in parts and not (by_network and by_network[0] == phase.name):
+            for layer, op, text, range_us in _gap(manifest, phase, parts[phase.name]):
+                yield (phase.name, layer, op), text, range_us
+
+
+def _gap(manifest: Manifest, phase: Phase, cells: pl.DataFrame) -> Iterator[tuple[str, str, str, Range]]:
+    """Layer, op, a sentence and a range of latency in us.
+
+    The server's clock begins when a thread of nfsd has the request. A gap, else threads that are too few.
     """
     own = [each.set for each in manifest.host_settings if each.path == _THREADS]
-    threads = int(own[-1]) if own and own[-1].isdecimal() else manifest.nfsd_threads
+    set_ = whole(own[-1]) if own else None
+    threads = manifest.nfsd_threads if set_ is None else set_
     outstanding = (phase.outstanding or 0) * max(len(phase.clients), 1)
     few = f"{threads} for {outstanding} outstanding requests" if threads and threads < outstanding else ""
     for op in {"mixed": ("read", "write")}.get(phase.op or "", (phase.op or "",)):

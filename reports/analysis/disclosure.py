@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from kit.core.text import commas, safe_text
 from kit.core.units import format_binary_bytes, format_iec, format_latency, format_percent
-from kit.store.manifest import Device, Manifest, PoolSpace
+from kit.store.manifest import Device, Manifest
 from kit.store.parts.machine import DramProbe
+from kit.store.parts.resource_use import PoolSpace
 from kit.store.phase import Phase
 from kit.store.summary import Disclosure
 from reports.features.power_loss import judge as power_loss
@@ -110,6 +111,9 @@ def _materials(manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield from _devices(manifest)
     if manifest.pool and (space := manifest.pool.space):
         yield "Pool when it was measured", _space(space)
+    for pool in manifest.observed.pools if manifest.observed else ():
+        if pool.space:
+            yield f"Pool {safe_text(pool.name)} at the begin", _space(pool.space)
     versions = manifest.versions or {}
     for name in _VERSIONS:
         yield name, safe_text(versions.get(name, _UNKNOWN))

@@ -16,7 +16,7 @@ import polars as pl
 
 from kit.core.text import commas, some
 from kit.core.units import format_factor, format_latency, format_latency_range, format_time_s
-from kit.store.labels import EITHER_LOG, METADATA, op_name, tier_name
+from kit.store.labels import EITHER_LOG, METADATA, NFS_METADATA, op_name, tier_name
 from kit.store.latency import Latency
 from kit.store.manifest import Device, Manifest
 from kit.store.phase import Phase
@@ -229,11 +229,9 @@ def _missing(run: _Run) -> list[PhaseFinding]:
 
 def _apart(run: _Run) -> list[PhaseFinding]:
     """Of each phase what clients wait for and the server does not see."""
-    seen = [(each, run.parts[each.name]) for each in run.manifest.phases if each.name in run.parts]
     return [
-        run.finding("wait", text, (phase.name, layer, op), run.latency.cells.clear(), range_us)
-        for phase, cells in seen
-        for layer, op, text, range_us in clients.apart(run.manifest, phase, cells)
+        run.finding("wait", text, place, run.latency.cells.clear(), range_us)
+        for place, text, range_us in clients.apart(run.manifest, run.parts)
     ]
 
 
@@ -247,14 +245,14 @@ def _op_of(tier: str, phase: Phase) -> str:
 def _outliers(run: _Run) -> list[PhaseFinding]:
     """The worst first, by multiples of the p99. A client's only if no outlier of the server explains it."""
     made: list[tuple[float, PhaseFinding]] = []
-    # Without a row of the server, those of the clients are `rows`.
     at_server = run.summary.rows_of(SERVER)
     for row in (*at_server, *(row for row in run.summary.rows if row.layer != SERVER)):
-        known = any(
-            each.phase == row.phase and each.layer != row.layer and 2 * each.high_us >= row.max_us
-            for _, each in made
-        )
-        if row.p99_us and row.max_us > _FAR * row.p99_us and not known:
+        others = [each for _, each in made if each.phase == row.phase and each.layer != row.layer]
+        known = any(2 * each.high_us >= row.max_us for each in others)
+        # A GETATTR that takes less than a CREATE beside it does is no news.
+        beside = [each for each in at_server if row.op in NFS_METADATA and each.phase == row.phase]
+        least_us = max([_FAR * (row.p99_us or 0), *(each.p50_us or 0 for each in beside)])
+        if row.p99_us and row.max_us > least_us and not known:
             made.append((row.max_us / row.p99_us, _outlier(run, row, row.p99_us)))
     return [each for _, each in sorted(made, key=lambda item: -item[0])]
 

@@ -27,6 +27,7 @@ from reports.devices.stripes import Stripes
 from reports.features.all import FEATURES
 from reports.published.ranges import beside
 from reports.published.share import share_inside
+from reports.statistics.quantiles import percentile_text
 
 # A tier that the workload does not expect is listed from this share of the phase's I/Os on.
 _LEAST_SHARE = 0.001
@@ -55,7 +56,7 @@ class HeadlineRow:
     @property
     def p50(self) -> str:
         """The median for people."""
-        return "n too small" if self.row.p50_us is None else format_latency(self.row.p50_us)
+        return percentile_text(self.row, "p50") or "n too small"
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ def matched(summary: Summary) -> str:
         parts = [f"{commas(at_server)} I/Os at the server, {commas(of_clients)} of the clients"]
     if others:
         counters = "device counters" if not over_nfs and summary.rows_of(DEVICE) else "counters of the server"
-        parts.append(f"{commas(others)} I/Os (fio = {counters})")
+        parts.append(f"{commas(others)} I/Os ({'load' if summary.forces else 'fio'} = {counters})")
     return "; ".join(parts)
 
 

@@ -109,6 +109,8 @@ def load_of(phase: Phase, manifest: Manifest) -> str:
     """How many I/Os were outstanding, in words."""
     if manifest.import_:
         return "Load not recorded"
+    if phase.open is not None or phase.replayed is not None:
+        return f"Open loop, at most {phase.outstanding} outstanding"
     if phase.outstanding is not None:
         return f"Closed loop, {phase.outstanding} outstanding"
     return (manifest.load or "Load not recorded").capitalize()

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kit.core.errors import ConfigError
+from kit.core.text import whole
 from kit.store.manifest import Manifest
 from reports.analysis import import_source
 
@@ -66,7 +67,7 @@ def settings(manifest: Manifest, plan: Json) -> dict[str, Any]:
             "devices": {name: _device(found) for name, found in _by_name(testbed.get("devices")).items()},
             "lab": _table(plan.get("testbed")).get("lab"),
         },
-        "host": {each.path: each.set for each in manifest.host_settings},
+        "host": {each.label: each.set for each in manifest.host_settings},
         "tunables": {tunable.name: tunable.set for tunable in manifest.tunables},
         "machines": _machines(manifest),
         "pool": {
@@ -267,8 +268,8 @@ def _machines(manifest: Manifest) -> Json:
         if isinstance(value, dict):
             return {key: plain(key, inner) for key, inner in value.items() if key not in own}
         # What is whole GiB, somebody has chosen, or it is the cap of OpenZFS.
-        is_scaled = name in _SCALED and memory and str(value).isdecimal() and int(value) % (1 << 30)
-        return f"{100 * int(value) / memory:.0f} % of memory" if is_scaled else value
+        size = whole(str(value)) if name in _SCALED and memory else None
+        return f"{100 * size / memory:.0f} % of memory" if size and memory and size % (1 << 30) else value
 
     return {machine: plain("", values) for machine, values in found.items()}
 
@@ -285,7 +286,7 @@ def _by_name(value: Any) -> Json:
 def _device(found: Json) -> Json:
     """What it is, not where the kernel put it: that changes with a restart, or a cable."""
     identity = found.get("identity")
-    left_out = {"path", "identity"}
+    left_out = {"path", "identity", "capacitor_health"}
     if isinstance(found.get("parameters"), dict):
         # The title of the preset: its parameters are what it is.
         left_out.add("model")

@@ -7,13 +7,15 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from kit.core.table import LEAST_WIDTH, Row, TextTable
 from kit.core.text import NO_BREAK, commas, prose
-from kit.core.units import format_factor, format_latency, format_latency_range
+from kit.core.units import format_factor, format_latency_range
 from kit.store.labels import EMULATED, tier_name
+from kit.store.summary import Row as SummaryRow
 from kit.store.summary import Summary
 from reports.analysis import resource_use
 from reports.analysis.answer import is_told
 from reports.analysis.headline import Headline, HeadlineRow, matched
 from reports.features.all import FEATURES
+from reports.statistics.quantiles import percentile_text
 
 _HEAD = ("", "I/Os", "p50", "p99", "95 % of I/Os", "published", "share", "against\nthe SSD")
 _WITHHELD = "n too small"
@@ -96,15 +98,15 @@ def _cells(line: HeadlineRow, with_op: bool) -> tuple[str, ...]:
     row = line.row
     name = row.op if row.tier == "all" else f"{row.op} {line.name}" if with_op else line.name
     return (
-        f" {name}", commas(row.count), _percentile(row.p50_us), _percentile(row.p99_us),
+        f" {name}", commas(row.count), _percentile(row, "p50"), _percentile(row, "p99"),
         _range(row.range_us), _range(row.published.range_us) if row.published else "",
         "" if line.inside is None else f"{100 * line.inside:.0f} %",
         format_factor(line.times_of[1], 2) if line.times_of else "",
     )  # fmt: skip
 
 
-def _percentile(value_us: float | None) -> str:
-    return _WITHHELD if value_us is None else format_latency(value_us)
+def _percentile(row: SummaryRow, name: str) -> str:
+    return percentile_text(row, name).replace(" to ", "\N{EN DASH}") or _WITHHELD
 
 
 def _range(range_us: Sequence[float]) -> str:

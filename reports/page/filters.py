@@ -14,7 +14,9 @@ from kit.store.manifest import Device
 from kit.store.parts.bands import PhaseBands
 from kit.store.parts.judged import Limit
 from kit.store.stored import Stored
+from kit.store.summary import Row
 from reports.analysis import band_labels
+from reports.statistics.quantiles import percentile_text
 
 
 def css(value: str) -> str:
@@ -27,6 +29,11 @@ def us(value: Any) -> str:
     if value is None:
         return "n too small"
     return units.format_latency(float(value)) if isinstance(value, (int, float)) else "?"
+
+
+def percentile(row: Row, name: str) -> str:
+    """Of a row of summary.json; a withheld one says so."""
+    return percentile_text(row, name) or us(None)
 
 
 def span(value: Any) -> str:
@@ -113,5 +120,6 @@ def misplaced(entry: PhaseBands) -> list[str]:
 
 
 ALL = (
-    css, limit, us, span, tier, ns, seconds, size, rate, number, text, pairs, parameters, misplaced,
+    css, limit, us, percentile, span, tier, ns, seconds, size, rate, number, text, pairs, parameters,
+    misplaced,
 )  # fmt: skip

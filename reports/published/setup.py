@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kit.core.text import whole
 from kit.core.units import commas, format_binary_bytes, format_latency, format_time_s
 from kit.store.manifest import Device, Manifest
 from kit.store.phase import Phase
@@ -170,8 +171,8 @@ def _rpm(device: Device) -> int | None:
 
 def _record_size(manifest: Manifest) -> list[int]:
     properties = (manifest.dataset and manifest.dataset.properties) or {}
-    size = properties.get("recordsize", "")
-    return [int(size)] if size.isdecimal() else []
+    size = whole(properties.get("recordsize", ""))
+    return [] if size is None else [size]
 
 
 def nfs_versions(manifest: Manifest) -> list[str]:

@@ -16,8 +16,8 @@ import polars as pl
 from kit.store.manifest import Device
 from kit.store.phase import Phase
 from kit.store.printed.sizing import SizeResult
+from kit.store.printed.slog import SlogTest
 from kit.store.series import CellRow
-from kit.store.slog import SlogTest
 from kit.store.summary import DeviceRow, PhaseUse, Range
 from kit.store.tables import CLIENT, SERVER
 from reports.analysis.ageing import curve

@@ -10,8 +10,8 @@ import numpy as np
 
 from kit.core.sample_size import sample_needed
 from kit.core.units import commas, format_binary_bytes, format_factor, format_latency, format_percent
+from kit.store.printed.slog import BLOCK, FLUSHED
 from kit.store.sheet import SheetLine, SheetValue
-from kit.store.slog import BLOCK, FLUSHED
 from reports.sheet.evidence import ENOUGH_RUNS, PERCENTILES, ServedLatency
 from reports.sheet.facts import APART, DriveFacts, at_most, line, spread, unknown
 from reports.statistics import proportion

@@ -177,11 +177,11 @@ class _Estimates:
     def _unknown(self, made: Simulated, arc: int, l2arc: int) -> str:
         """Why the sample cannot judge a size; "" if it can."""
         if self._reads < _FEWEST_READS:
-            return f"the sample has only {self._reads:.0f} reads in the part that counts"
+            return f"the sample has only {counted(round(self._reads), 'read')} in the part that counts"
         if self._groups and self.trace.bytes_of.size < _FEWEST_BLOCKS:
             return f"the sample has only {counted(self.trace.bytes_of.size, 'block')}"
         if made.blocks < _FEWEST_BLOCKS:
-            return f"it has room for only {made.blocks:.0f} blocks of the sample"
+            return f"it has room for only {counted(round(made.blocks), 'block')} of the sample"
         if made.settled or made.total[BELOW] <= _MOST_OPEN * self._whole(made)[0]:
             return ""
         if self.trace.seen_bytes < arc + l2arc:

@@ -12,7 +12,8 @@ import polars as pl
 
 from kit.core.bins import IntArray
 from kit.core.sample_size import sample_needed
-from kit.store.summary import Interpolated
+from kit.core.units import format_latency, format_latency_range
+from kit.store.summary import Interpolated, Row
 
 COVERAGE = 0.95
 # A bin of the kit is 1 ns wide, or at most this part of its lower edge.
@@ -91,6 +92,17 @@ def interpolated_us(bins: Bins, limits: tuple[int, int]) -> dict[str, Interpolat
             us=value / 1e3, bound_us=(low / 1e3, high / 1e3), error_us=error / 1e3
         )
     return values
+
+
+def percentile_text(row: Row, name: str) -> str:
+    """A percentile ("p50") for people. Of a wide bin: the range that it is in, for certain."""
+    value, exact = getattr(row, f"{name}_us"), row.interpolated.get(name)
+    if value is None:
+        return ""
+    low, high = exact.bound_us if exact else (value, value)
+    # A bin of a few ns is as exact as the clock.
+    is_narrow = high - low <= max(low * NARROW, 1e-2)
+    return format_latency(value) if is_narrow else format_latency_range(low, high)
 
 
 def rank_ns(bins: Bins, rank: float) -> float:

@@ -114,7 +114,7 @@ def point_of_series(
 
 
 def _names(manifest: Manifest) -> dict[str, str]:
-    return {each.path: each.name for each in manifest.host_settings}
+    return {each.label: each.name for each in manifest.host_settings}
 
 
 def _figures(

@@ -28,7 +28,13 @@ _OF_TIER = {
 
 
 def longer(phase: Phase, times: float) -> str:
-    """How long the phase has to be for `times` as many I/Os, at the rate that it had."""
+    """How long the phase has to be for `times` as many I/Os, at the rate that it had.
+
+    A search for a capacity has as many looks as it needs: each is made longer.
+    """
+    if phase.capacity:
+        factor = math.ceil(times * _SPARE)
+        return f"each look needs {factor} times phase.{phase.name}.{_DURATION} and capacity.ios (--set)"
     asked_ns = (phase.end_ns - phase.start_ns) * times * _SPARE
     # Two digits, rounded up.
     step_ns = 10 ** max(len(str(int(asked_ns))) - 2, 0)

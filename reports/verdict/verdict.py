@@ -9,7 +9,7 @@ import polars as pl
 from kit.core.text import commas, some
 from kit.store.checks.ids import SUM_IDS, UNKNOWN_ID, id_of_problem
 from kit.store.checks.outcome import Outcome, Tally
-from kit.store.labels import SYNCS, RunKind
+from kit.store.labels import SYNCS, RunKind, tier_name
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase, Problem
@@ -57,12 +57,25 @@ def accounting(
         # An incomplete run has contradictions although no file was changed.
         whole = not any(each.decides for each in (*found, *made))
         made += contradictions(manifest, latency) if whole else ()
+        made += _unanswered(manifest, rows) if whole else ()
     if not phases:
         made.append(Outcome.failed("NO-PHASES", "The run has no phases."))
     if kind is RunKind.APPLIANCE:
         closes = not any(each.decides for each in (*found, *made))
         made.insert(0, Outcome.unknown("APPLIANCE", appliance.verdict_reason(phases, closes)))
     return [*made, *_gaps(manifest, latency.intervals, aged), *flush_outcomes(manifest)]
+
+
+def _unanswered(manifest: Manifest, rows: Sequence[Row]) -> Iterator[Outcome]:
+    """Phases of which no expected tier has answered, where no expectation judges it."""
+    for phase in manifest.phases:
+        served = {r.tier for r in rows if (r.phase, r.layer) == (phase.name, SERVER) and r.count}
+        expected = set(phase.expected_tiers)
+        judged = any(each.phase == phase.name and each.tier in expected for each in manifest.expect)
+        if served and expected and not (served & expected or judged or phase.metadata or phase.target):
+            names = " or ".join(map(tier_name, phase.expected_tiers))
+            text = f"no I/O was answered by {names}, which the workload expects."
+            yield Outcome.failed("EXPECTED-TIERS", text, phase.name)
 
 
 def _gaps(manifest: Manifest, intervals: pl.DataFrame, aged: pl.DataFrame | None) -> Iterator[Outcome]:

@@ -1,4 +1,4 @@
-"""Figures of runs in the documents are those of docs/figures.json, which `python -m tests.figures` writes."""
+"""Figures of runs in the documents are those that `python -m tests.figures` has stored."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,16 +46,19 @@ def _plain(text: object) -> str:
     return re.sub(r"\s+", " ", str(text)).rstrip(".")
 
 
-PRINTED = {
-    each
-    for each in {*_of_python(), *_of_pages()}
-    if sum(map(len, each)) >= (_LEAST_LETTERS if len(each) > 1 else _LEAST_CHARACTERS)
-}
+@functools.cache
+def _printed() -> frozenset[Template]:
+    """Only where a test asks: each worker imports this file, and to parse the product takes seconds."""
+    return frozenset(
+        each
+        for each in {*_of_python(), *_of_pages()}
+        if sum(map(len, each)) >= (_LEAST_LETTERS if len(each) > 1 else _LEAST_CHARACTERS)
+    )
 
 
 def _share_printed(quote: str) -> float:
     seen = bytearray(len(quote))
-    for template in PRINTED:
+    for template in _printed():
         if quote in template[0]:
             return 1.0
         begin, at = quote.find(template[0]), 0

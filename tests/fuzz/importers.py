@@ -28,6 +28,7 @@ WAYS = (*FORMATS, None)
 TOKENS = ["\\x0a", ",", " ", "-", "nan", "inf", "1e99", "9" * 19, "0x", "\\xff\\xfe", "\\x00", "{", "}",
           "\\x1f\\x8b", "\\x28\\xb5\\x2f\\xfd", "4096", "client_stats", "All clients", "total_ios", "bins",
           "snapshot", "total_wait", "1000000001\\x0a", "tank\\x0a",
+          "@us:\\x0a", "[4, 8)", "|@|\\x0a", "HIST", "+Inf", "le=", "_bucket", "Tag=", "request=", "#[Max",
           "Mon Nov 24 16:00:00 UTC 2025\\x0a", "18446744073709551615", "9223372036854775807"]  # fmt: skip
 only = sys.argv.index("--only") if "--only" in sys.argv else 0
 ONLY = sys.argv[only + 1] if only else None

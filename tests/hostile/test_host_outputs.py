@@ -36,6 +36,8 @@ WRITERS = {
     "kit/cli/help.py": "helps, names of schemas, the manual page",
     "kit/cli/clean.py": "names of runs and files",
     "kit/cli/new.py": "paths of new files",
+    "kit/cli/reproduce.py": "claims of the kit, and figures of a run",
+    "kit/cli/stored/pack.py": "the path of the new file",
     "kit/cli/stored/tag.py": "names and paths of runs",
     "kit/store/trial/reader.py": "nothing: what is wrong with a file goes to a socket",
     "kit/cli/slog.py": "reports.output.slog_table",

@@ -141,3 +141,27 @@ def test_a_log_of_latencies_is_read_without_a_word(imported: Called, start_ms: i
     seldom = "".join(f"{10 * number}, {value}, 0, 4096, 0, 0\n" for number, value in enumerate(LATENCIES_NS))
     done = imported("seldom.log", seldom, "--quiet")
     assert done.returncode == 0 and "warning" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("@us:\n[4, 8)   NaN |@|\n", "line 2: not a row of the histogram above it"),
+        ("@us:\n[4, 8)   -3 |@|\n", "line 2: not a row of the histogram above it"),
+        ("@us:\n[4, 8)   99999999999999999999 |@|\n", "line 2: a count is"),
+        ("@us_ms:\n[4, 8)   3 |@|\n", "line 1: several units in"),
+        ('a_seconds_bucket{le="1"} 3\na_seconds_bucket{le="+Inf"} 2\n', "counts fall from one limit"),
+        ('a_seconds_bucket{le="1"} 3\na_seconds_bucket{le="1e-99"} 3\n', "buckets are missing"),
+        ('a_seconds_bucket{le="' + "x" * (2 << 20) + '"} 3\n', "line 1: longer than 1 MiB"),
+        ("0.0,1.0,1.0,HISTFAAAA\n", "no unit of time in"),
+        ("4 KiB <<< . (ext4 /dev/x): request=2 time=1e999 us\n", "line 1: not a request"),
+        ("read:   ops/s  kB/s  kB/op  retrans  avg RTT (ms)  avg exe (ms)\n 1 1 1\n", "line 2: not the fig"),
+        ("device a:/ mounted on /m with fstype nfs\n per-op statistics\n READ: 1 1\n", "line 3: not an op"),
+        ('{"phase_type":"READ","last_done": {"latency": {"IO": {"histogram": 7}}}}\n', "line 1: not a phase"),
+        ("[" * 100_000 + "\n", "no known format"),
+    ],
+)
+def test_damaged_histograms_and_means_are_refused_with_their_line(
+    tmp_path: Path, imported: Called, content: str, said: str
+) -> None:
+    assert said in refused(imported("x.txt", content), tmp_path)

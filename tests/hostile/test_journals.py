@@ -106,6 +106,13 @@ _RIGHT: dict[str, dict[str, Any]] = {
     "host-setting": {
         "path": "/proc/fs/nfsd/threads", "value": "5", "set": "9", "machine_id": MACHINE, "boot_id": BOOT,
     },
+    "preset": {
+        "files": [
+            {"path": "/sys/devices/system/cpu/cpufreq/boost", "value": "5"},
+            {"path": "/sys/devices/system/cpu/cpu0/cpuidle/state2/disable", "value": "5"},
+        ],
+        "set": "9", "machine_id": MACHINE, "boot_id": BOOT,
+    },
     "write-cache": {
         "device": "log0", "path": "/dev/disk/by-id/x", "serial": "S", "tool": "sdparm", "value": "off",
         "set": "on", "machine_id": MACHINE, "boot_id": BOOT,
@@ -350,6 +357,17 @@ SEEN = {
     "any mount point": ("mount", {"target": "/home"}),
     "any directory": ("work-directory", {"path": "/home"}),
     "any file of the kernel": ("host-setting", {"path": "/proc/sysrq-trigger", "value": "b"}),
+    "any file of a preset": (
+        "preset",
+        {"files": [{"path": "/proc/sysrq-trigger", "value": "b"}], "set": "9"},
+    ),
+    "a file beside a preset's": (
+        "preset",
+        {
+            "files": [{"path": "/sys/devices/system/cpu/cpufreq/../../../power/state", "value": "mem"}],
+            "set": "9",
+        },
+    ),
     "the pool of somebody else": ("online", {"pool": "tank"}),
     "an array of somebody else": ("array", {"name": "tank"}),
     "a command of a stranger's": ("fault-command", {"argv": ["reboot"]}),

@@ -133,7 +133,7 @@ def test_a_cleanup_that_fails_leaves_its_word(monkeypatch: pytest.MonkeyPatch, w
     record = SimpleNamespace(add_problems=lambda code, *texts: problems.extend(texts))
     run = SimpleNamespace(
         progress=Progress(quiet=True, stream=io.StringIO()), journal=SimpleNamespace(settled=True),
-        record=record, site=SimpleNamespace(gone=None), run_id="x",
+        record=record, site=SimpleNamespace(gone=None), run_id="x", settings_of_boot=[],
     )  # fmt: skip
     outcome = execute.Execution(record)  # type: ignore[arg-type]
     execute._clean_up(run, outcome, None)  # type: ignore[arg-type]

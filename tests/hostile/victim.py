@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 
 from kit.config.workload import TUNABLE
 from kit.devices import clear_label, partition, write_cache
@@ -66,7 +67,13 @@ def _cat(argv: tuple[str, ...]) -> bool:
     return set(argv[1:]) <= _READ
 
 
+def _of_preset(paths: Sequence[str]) -> bool:
+    return bool(paths) and all(re.fullmatch(file_settings.PRESET_PATH, each) for each in paths)
+
+
 def _tee(argv: tuple[str, ...]) -> bool:
+    if _of_preset(argv[1:]):
+        return True
     written = _PARAMETER.fullmatch(argv[1]) or re.fullmatch(file_settings.PATH, argv[1]) or argv[1] == _RESCAN
     return bool(written) and len(argv) == 2
 
@@ -89,6 +96,7 @@ def _cache(argv: tuple[str, ...]) -> bool:
     return bool(right.fullmatch(place)) and argv in known
 
 
+_READ_PRESET = ("env", "grep", "--recursive", "--no-messages", "--with-filename", "")
 _MODEL = tuple(write_cache.MODEL_COMMAND)
 
 
@@ -144,6 +152,7 @@ _ALLOWED = {
     and "-delete" not in argv
     and "-exec" not in argv,
     "grep": lambda argv: all(map(_PARAMETER.fullmatch, argv[3:])),
+    "env": lambda argv: argv[:6] == _READ_PRESET and _of_preset(argv[6:]),
     "tee": _tee,
     "mdadm": _mdadm,
     "hdparm": _cache,
@@ -190,6 +199,8 @@ def _is_value(path: str, text: str) -> bool:
         return text == "1\n"
     if _PARAMETER.fullmatch(path):
         return bool(_NUMBER.fullmatch(text))
+    if _of_preset([path]):
+        return text.endswith("\n") and bool(re.fullmatch(file_settings.PRESET_VALUE, text[:-1]))
     return text.endswith("\n") and bool(re.fullmatch(file_settings.VALUE, text[:-1]))
 
 
@@ -235,8 +246,10 @@ class Victim(ScriptedHost):
         }  # fmt: skip
         if argv[0] == "grep":
             return "".join(f"{path}:{self._value.get(path, mood['value'])}\n" for path in argv[3:])
+        if argv[:6] == _READ_PRESET:
+            return "".join(f"{path}:{self._value.get(path, mood['value'])}\n" for path in argv[6:])
         if argv[0] == "tee":
-            self._value[argv[1]] = command.stdin.decode().strip()
+            self._value |= dict.fromkeys(argv[1:], command.stdin.decode().strip())
         if argv[0] == "cat" and re.fullmatch(file_settings.PATH, argv[-1]):
             return f"{self._value.get(argv[-1], mood['value'])}\n"
         if argv[:3] == ("/usr/bin/python3", "-I", "-") and argv[3] == "list":

@@ -42,7 +42,7 @@ MaxSessions 64
 """
 # In place of what the image's init does from the NFS server on. As on many servers sshd lets in before disks
 # and NFS server are there. The first card leads to this machine, the second one to the other guest.
-_SERVICES = """\
+SERVER = """\
 modprobe virtio_net
 ip link set eth0 up; ip address add 10.0.2.15/24 dev eth0
 ip link set eth1 up; ip address add {address}/24 dev eth1
@@ -62,15 +62,39 @@ rpc.nfsd 4
 echo "hsp-guest: ready" >/dev/ttyS0
 while :; do sleep 1000; done
 """
+# Of a machine that serves a pool of its own, with its datasets and /etc/exports, as soon as it has booted.
+APPLIANCE = """\
+modprobe virtio_net
+ip link set eth0 up; ip address add 10.0.2.15/24 dev eth0
+ip link set eth1 up; ip address add {address}/24 dev eth1
+modprobe -a zfs nfsd nfsv3 nfsv4 sunrpc sd_mod nvme
+udevadm trigger --action=add --subsystem-match=block --settle
+zpool import -a -f -d /dev/disk/by-id
+mount -t nfsd nfsd /proc/fs/nfsd
+mount -t rpc_pipefs rpc_pipefs /run/rpc_pipefs
+mkdir -p /var/lib/nfs/sm /var/lib/nfs/v4recovery
+touch /var/lib/nfs/etab /var/lib/nfs/rmtab
+rpcbind -w
+rpc.mountd
+exportfs -r
+rpc.nfsd 4
+/usr/sbin/sshd -e -f /etc/ssh/hsp_sshd_powered
+echo "hsp-guest: ready" >/dev/ttyS0
+while :; do sleep 1000; done
+"""
 _LATER = "modprobe -a zfs"
 _CPU = "qemu64,-cx16,+ssse3,+sse4.1,+sse4.2,+popcnt,+aes,+pclmulqdq,+rdrand,+rdtscp"
 _GONE_S = 20.0
 
 
-def make(image: Image, state: Path, address: str, port: int, peer: Path, devices: Sequence[str] = ()) -> Path:
+def make(
+    image: Image, state: Path, address: str, port: int, peer: Path, devices: Sequence[str] = (),
+    services: str = SERVER,
+) -> Path:  # fmt: skip
     """The machine's files; off. `port`: of its sshd on 127.0.0.1; `peer`: the other machine's state.
 
-    `devices`: QEMU's arguments for its disks. Returns the path of the key that it lets in.
+    `devices`: QEMU's arguments for its disks; `services`: what it starts.
+    Returns the path of the key that it lets in.
     """
     state.mkdir()
     host_key, key = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
@@ -81,7 +105,7 @@ def make(image: Image, state: Path, address: str, port: int, peer: Path, devices
     before, found, _ = init.partition(_LATER)
     assert found, "the image's init has changed"
     files: Mapping[str, tuple[bytes, int]] = {
-        "/usr/local/sbin/hsp-init": ((before + _SERVICES.format(address=address)).encode(), 0o755),
+        "/usr/local/sbin/hsp-init": ((before + services.format(address=address)).encode(), 0o755),
         "/etc/ssh/hsp_sshd_powered": (_SSHD.encode(), 0o644),
         "/etc/ssh/hsp_host": (host_key.export_private_key(), 0o600),
         "/etc/ssh/hsp_keys": (key.export_public_key(), 0o600),

@@ -27,7 +27,7 @@ PROTECTS = ("kit/recovery", "kit/devices/locks.py", "kit/hosts")
 pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(1500, func_only=True)]
 
 # Long enough that all of the commands beside it are tried while it goes on.
-_LONG = ("long", "write", "20s")
+_LONG = ("long", "write", "12s")
 _GOES_ON = "still goes on (process "
 
 

@@ -57,7 +57,7 @@ def broken(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[B
     process, state = start_run(str(workload), "--testbed", str(testbed), results=directory)
     journal = directory / "small" / "latest" / "journal.jsonl"
     wait_for(lambda: journal.exists() and '"mount"' in journal.read_text(), 900, "the clients")
-    with second_connection(state) as guest:
+    with second_connection(state()) as guest:
         guest.put(HELPER.read_bytes(), "/tmp/breaking.py")
         # Begun a phase early: it waits for its own, and a busy machine may be slow to start it.
         wait_for(lambda: '"phase good"' in journal.read_text(), 1200, "the first phase")

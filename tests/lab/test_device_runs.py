@@ -14,7 +14,7 @@ from tests.lab.conftest import Finished, finish, hsp
 from tests.lab.test_faults import start_run, wait_for
 from tests.lab.workloads import write_device_phases, write_small
 
-PROTECTS = ("kit/emulation", "kit/run/power_loss.py", "kit/run/power_cut.py")
+PROTECTS = ("kit/emulation", "kit/run/power/loss.py", "kit/run/power/cut.py")
 pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(1200, func_only=True)]
 
 # A serial line that neither the run nor `hsp lab shell` of this process uses.
@@ -163,7 +163,7 @@ def troubled(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Troubled
         guest.run(["sh", "-c", _UNDER_LOAD, "sh", str(seconds), *words], deadline_s=300)
 
     wait_for(lambda: journal.exists() and '"phase read"' in journal.read_text(), 600, "the first phase")
-    with open_host(state, _LINE) as guest:
+    with open_host(state(), _LINE) as guest:
         # Labels stay readable, so that OpenZFS does not give the cache device up and fails again and again.
         during("read", 4, *tell, "cache0", "error", "16384", "190000", "read")
         during("stall", 2, *tell, "log0", "stall", "50000000")

@@ -53,12 +53,19 @@ def wait_for(condition: Callable[[], object], deadline_s: float, what: str) -> N
         time.sleep(0.2)
 
 
-def start_run(*words: str, results: Path) -> tuple[subprocess.Popen[str], Path]:
-    """Start `hsp run WORDS`; returns its process, and its lab's state directory."""
+def start_run(*words: str, results: Path) -> tuple[subprocess.Popen[str], Callable[[], Path]]:
+    """Start `hsp run WORDS`; returns its process, and what finds its lab's state directory.
+
+    The first directory may be that of a guest that is booted and saved: ask when the run's own is there.
+    """
     before = states()
     process = hsp("run", *words, results=results)
     wait_for(lambda: states() - before or process.poll() is not None, 120, "the lab's state directory")
-    (state,) = states() - before
+
+    def state() -> Path:
+        (found,) = states() - before
+        return found
+
     return process, state
 
 
@@ -80,6 +87,7 @@ def test_one_ctrl_c_stops_the_load_keeps_the_data_and_cleans_up(image: Image, tm
     wait_for(lambda: commands.exists() and "/fio0-long/" in commands.read_text(), 600, "the second load")
     # fio takes some seconds before it begins.
     time.sleep(10)
+    directory = state()
     process.send_signal(signal.SIGINT)
     done = finish(process, tmp_path, "small")
     assert done.code == 130, done.stderr
@@ -89,8 +97,8 @@ def test_one_ctrl_c_stops_the_load_keeps_the_data_and_cleans_up(image: Image, tm
     assert phases["good"]["server_ios"] > 50
     assert phases["long"]["server_ios"] > 0
     assert "undo: destroy pool" in journal.read_text()
-    assert not state.exists()
-    assert not qemus_of(state)
+    assert not directory.exists()
+    assert not qemus_of(directory)
 
 
 def test_a_lab_that_is_killed_is_said_in_one_line_and_leaves_nothing(image: Image, tmp_path: Path) -> None:
@@ -99,7 +107,7 @@ def test_a_lab_that_is_killed_is_said_in_one_line_and_leaves_nothing(image: Imag
     process, state = start_run(str(workload), results=tmp_path)
     commands = tmp_path / "small" / "latest" / "raw" / "commands.jsonl"
     wait_for(lambda: commands.exists() and "/fio0-long/" in commands.read_text(), 600, "the load")
-    os.kill(json.loads((state / "lab.json").read_text())["qemu_pid"], signal.SIGKILL)
+    os.kill(json.loads((state() / "lab.json").read_text())["qemu_pid"], signal.SIGKILL)
     done = finish(process, tmp_path, "small")
     assert done.code == 5, done.stderr
     assert done.stderr.count("hsp: error: the lab ended during the run: QEMU ended with -9") == 1
@@ -116,10 +124,11 @@ def test_kill_9_of_the_cli_leaves_nothing(image: Image, tmp_path: Path) -> None:
     """While the guest comes up. What a run leaves on hosts that outlive it: test_struck."""
     workload = write_small(tmp_path, ("good", "write", "300ms"))
     process, state = start_run(str(workload), results=tmp_path)
-    wait_for(lambda: qemus_of(state), 120, "QEMU")
+    wait_for(lambda: qemus_of(state()), 120, "QEMU")
+    directory = state()
     process.kill()
     process.communicate()
-    wait_for(lambda: not state.exists() and not qemus_of(state), 15, "QEMU and its state gone")
+    wait_for(lambda: not directory.exists() and not qemus_of(directory), 15, "QEMU and its state gone")
 
 
 def test_a_guest_that_does_not_come_up_is_named_and_ended(image: Image) -> None:

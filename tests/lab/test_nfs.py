@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from kit.config.fio_job import read_job
-from kit.config.tables.nfs_options import VERSIONS
+from kit.config.tables.nfs_options import VERSIONS, with_keys
 from kit.config.workload_base import WORKLOADS
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.hosts import ssh
 from kit.hosts.base import DeadlineExceeded, Host
 from kit.instruments import arc_zil_counters, mount_stats, server_activity
+from kit.instruments.base import MeasuredPhase
+from kit.instruments.network_floor import NetworkFloor
 from kit.load import fio as fio_load
 from kit.load.fio import FioFiles
 from kit.nfs import export as nfs_export
@@ -146,6 +150,59 @@ def test_over_ipv6_the_same_options_are_in_effect(served: Served, version: str) 
         nfs_mount.unmount(client, TARGET)
         for _ in range(2):
             nfs_export.unexport(served.guest, served.path, "fd97::2")
+
+
+@pytest.mark.parametrize("version", ["3", "4.2"])
+def test_connections_are_counted_and_those_of_another_mount_are_refused(served: Served, version: str) -> None:
+    client, other, path = served.client.host, "/mnt/nfs-other", served.source
+    four = with_keys(("hard", "nolock"), "tcp", 4)
+    mount(client, path, TARGET, version, four)
+    assert nfs_mount.transports(client, TARGET) == ("tcp",) * 4
+    nfs_mount.unmount(client, TARGET)
+    # The first mount of a server sets the connections of all.
+    mount(client, path, other, version, ("hard", "nolock"))
+    try:
+        assert nfs_mount.transports(client, other) == ("tcp",)
+        with pytest.raises(HostError, match=r"with nconnect=4, in effect is rw.*unmounted again") as caught:
+            mount(client, path, TARGET, version, four)
+        assert "mounts of one server share a connection" in caught.value.hint
+    finally:
+        nfs_mount.unmount(client, other)
+    with pytest.raises(HostError, match=r"proto=rdma,port=20049: ") as caught:
+        mount(client, path, TARGET, version, with_keys(("hard",), "rdma", None))
+    assert "rdma 20049" in caught.value.hint and not nfs_mount.is_mounted(client, TARGET)
+
+
+def test_a_delay_of_the_network_is_in_null_and_in_each_read(served: Served, tmp_path: Path) -> None:
+    """Nothing else changes: what is left of a read is what it was."""
+    client, clock, delay_us = served.client.host, Clock("virtual", 4), 2000.0
+    mount(client, served.source, TARGET, "3", ("hard", "proto=tcp", "nolock"))
+    delayed = NetworkFloor([client], TARGET, clock, tmp_path / "read")
+    job = ["--ioengine=psync", "--number_ios=200", "--rw=randread", "--direct=1", "--output-format=json"]
+
+    def read_us() -> float:
+        found = json.loads(client.run(fio(f"--directory={TARGET}", *job)).stdout)
+        return float(found["jobs"][0]["read"]["clat_ns"]["mean"]) / 1e3 / clock.dilation
+
+    delayed.begin()
+    before_us = read_us()
+    served.guest.run(["tc", "-n", "client20", "qdisc", "add", "dev", "eth0", "root", "netem", "delay", "8ms"])
+    try:
+        after_us = read_us()
+        delayed.end()
+    finally:
+        served.guest.run(["tc", "-n", "client20", "qdisc", "del", "dev", "eth0", "root"])
+    measured = MeasuredPhase({"read": 512}, 1, 0, 1, {}, 0, clock)
+    (found,) = delayed.report(measured).entry["network"]
+    assert found.before and found.after and not found.why, found
+    added_us = (found.after.mean_ns - found.before.mean_ns) / 1e3
+    assert added_us == pytest.approx(delay_us, rel=0.05)
+    assert after_us - before_us == pytest.approx(added_us, rel=0.1)
+    # What is left is small beside the delay, and as before.
+    left_us = [us - each.p50_ns / 1e3 for us, each in ((before_us, found.before), (after_us, found.after))]
+    assert 0 < left_us[0] < delay_us / 10 and abs(left_us[1] - left_us[0]) < delay_us / 10
+    raw = json.loads((tmp_path / "read-null.json").read_text())
+    assert len(raw[client.name]["after"]["calls"]) == found.after.calls
 
 
 def test_what_the_server_does_not_have_is_refused_before_any_load(served: Served) -> None:

@@ -25,7 +25,7 @@ from kit.devices.listing import list_devices
 from kit.devices.refusal_reasons import DeviceSpec
 from kit.lab.clients import start_machine
 from kit.recovery.journal import read_journal
-from kit.store.slog import SlogTest
+from kit.store.printed.slog import SlogTest
 from tests.lab.conftest import ROOT
 from tests.lab.diskstates import States
 from tests.lab.hoststate import differences, state_of

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,8 @@ PROTECTS = ("kit/recovery/power_undos.py",)
 pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.timeout(3000, func_only=True)]
 
 _MIB = 1 << 20
-_DISKS = {"data0": 256 * _MIB, "data1": 256 * _MIB, "log0": 128 * _MIB}
-_SERVER, _CLIENT = "10.99.0.1", "10.99.0.2"
+DISKS = {"data0": 256 * _MIB, "data1": 256 * _MIB, "log0": 128 * _MIB}
+SERVER, _CLIENT = "10.99.0.1", "10.99.0.2"
 _BOOT_S = 400.0
 _MORE = """\
 [tunables]
@@ -63,51 +64,60 @@ class World:
     folder: Path
     image: Image
     lies: tuple[str, ...] = ()
+    disks: dict[str, int] = field(default_factory=lambda: dict(DISKS))
+    # Tables of its testbed beside the others.
+    more: str = ""
+    services: str = powered.SERVER
     ports: dict[str, int] = field(default_factory=lambda: {"server": free_port(), "client": free_port()})
 
     def start(self) -> subprocess.Popen[bytes]:
         """The disks' server. The machines boot."""
-        named = [f"{name}={size}" for name, size in _DISKS.items()]
+        named = [f"{name}={size}" for name, size in self.disks.items()]
         lies = [word for name in self.lies for word in ("--lies", name)]
         argv = [sys.executable, "-m", "tests.lab.volatile_disks", os.fspath(self.folder), *named, *lies]
         with (self.folder / "disks.log").open("wb") as log:
             disks = subprocess.Popen(argv, cwd=ROOT, stdout=log, stderr=log)
         devices = []
-        for name in _DISKS:
+        for name in self.disks:
             drive = f"driver=nbd,server.type=unix,server.path={self.folder / 'disks.sock'},export={name}"
             devices += ["-blockdev", f"{drive},node-name={name},cache.direct=off"]
             kind = "nvme" if name == "log0" else "virtio-blk-pci"
             devices += ["-device", f"{kind},drive={name},serial={name.upper()}"]
         server, client = self.folder / "server", self.folder / "client"
-        powered.make(self.image, server, _SERVER, self.ports["server"], client, devices)
+        powered.make(self.image, server, SERVER, self.ports["server"], client, devices, self.services)
         powered.make(self.image, client, _CLIENT, self.ports["client"], server)
         for machine in (server, client):
             subprocess.run([sys.executable, "-m", "tests.lab.powered", "on", machine], cwd=ROOT, check=True)
         return disks
 
-    def testbed(self) -> Path:
+    def command(self, word: str, *more: str) -> str:
+        """A command of [power], as TOML has it."""
+        words = [f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.lab.powered", word]
+        return json.dumps(["env", *words, os.fspath(self.folder / "server"), *more])
+
+    def ssh_config(self) -> Path:
         lines = ["Host 127.0.0.1", "    IdentitiesOnly yes", "    IdentityAgent none"]
         lines += [f"    IdentityFile {self.folder / name / 'key'}" for name in self.ports]
         known = " ".join(str(self.folder / name / "known") for name in self.ports)
         lines += [f"    UserKnownHostsFile {known}", "    GlobalKnownHostsFile /dev/null"]
-        (self.folder / "ssh_config").write_text("\n".join([*lines, "    StrictHostKeyChecking yes", ""]))
-        words = [f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.lab.powered"]
-        state = os.fspath(self.folder / "server")
-        off, on, count = (
-            json.dumps(["env", *words, word, state, *more])
-            for word, more in (("off", ()), ("on", ()), ("count", ("{serial}",)))
-        )
+        path = self.folder / "ssh_config"
+        path.write_text("\n".join([*lines, "    StrictHostKeyChecking yes", ""]))
+        return path
+
+    def testbed(self) -> Path:
+        self.ssh_config()
+        off, on, count = self.command("off"), self.command("on"), self.command("count", "{serial}")
         text = 'name = "two"\nssh_config = "ssh_config"\n'
-        for kind, address in (("[server]", _SERVER), ("[[client]]", _CLIENT)):
+        for kind, address in (("[server]", SERVER), ("[[client]]", _CLIENT)):
             port = self.ports[kind.strip("[]")]
             text += f'{kind}\nhost = "ssh://root@127.0.0.1:{port}"\naddress = "{address}"\n'
         text += f'[power]\nscope = "server"\noff = {off}\non = {on}\ncount = {count}\nback_within = "5min"\n'
-        for name, size in _DISKS.items():
+        for name, size in self.disks.items():
             link = "nvme-QEMU_NVMe_Ctrl_LOG0" if name == "log0" else f"virtio-{name.upper()}"
             text += f'[[device]]\nname = "{name}"\nrole = "{name[:-1]}"\npath = "/dev/disk/by-id/{link}"\n'
             text += f'serial = "{name.upper()}"\nsize = "{size // _MIB}MiB"\n'
         path = self.folder / "two.toml"
-        path.write_text(text)
+        path.write_text(text + self.more)
         return path
 
     def hsp(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -125,11 +135,11 @@ class World:
                 said = console.read_text(errors="replace") if console.exists() else ""
 
 
-@pytest.fixture
-def world(image: Image, request: pytest.FixtureRequest) -> Iterator[World]:
+@contextmanager
+def running(image: Image, **keys: Any) -> Iterator[World]:
     # A short path: sockets are in it (unix(7)).
     with tempfile.TemporaryDirectory(prefix="hsp-") as folder:
-        made = World(Path(folder), image, request.param)
+        made = World(Path(folder), image, **keys)
         disks = made.start()
         try:
             made.await_machines()
@@ -141,6 +151,12 @@ def world(image: Image, request: pytest.FixtureRequest) -> Iterator[World]:
             disks.wait()
 
 
+@pytest.fixture
+def world(image: Image, request: pytest.FixtureRequest) -> Iterator[World]:
+    with running(image, lies=request.param) as made:
+        yield made
+
+
 def run(world: World, folder: Path) -> tuple[dict[str, Any], Path]:
     """Summary and directory of a run with three power losses."""
     job = JOB + "rw=randwrite\nsync=dsync\nsize=${HSP_SIZE}\n"
@@ -150,7 +166,7 @@ def run(world: World, folder: Path) -> tuple[dict[str, Any], Path]:
     workload.write_text(text + _MORE)
     testbed = world.testbed()
     where = ("--testbed", os.fspath(testbed), "--results", os.fspath(folder))
-    agreed = [word for name in _DISKS for word in ("--erase-serial", name.upper())]
+    agreed = [word for name in DISKS for word in ("--erase-serial", name.upper())]
     agreed += agreed_commands(workload, testbed)
     done = world.hsp("run", os.fspath(workload), *where, *agreed, "--json")
     assert done.stdout, done.stderr
@@ -167,7 +183,7 @@ def test_what_was_acknowledged_is_there_after_each_power_loss(world: World, tmp_
     record = read_journal(path / "journal.jsonl")
     assert record.finished and not record.pending
     # The control, three, and a clean power cycle.
-    assert [(world.folder / f"{name}.cuts").read_text() for name in _DISKS] == ["5"] * 3
+    assert [(world.folder / f"{name}.cuts").read_text() for name in DISKS] == ["5"] * 3
 
 
 @pytest.mark.parametrize("world", [("log0",)], indirect=True)

@@ -1,4 +1,4 @@
-"""`hsp slog` on emulated devices with and without protection, and on one that lies."""
+"""`hsp slog` on an emulated device without protection; its workload on one that lies and one with it."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ import pytest
 
 from kit.config.device_model import find_preset
 from kit.lab.image.image import Image
-from kit.store.slog import SIZES, SlogTest
+from kit.recovery.journal import read_journal
+from kit.store.manifest import read_manifest
+from kit.store.parts.forces import WITHOUT_WRITES
+from kit.store.printed.slog import SIZES, SlogTest
+from kit.store.run_directory import RunDir
+from reports.devices.slog import slog_tests
 from reports.statistics.quantiles import percentile_ns
 from tests.kit.emulation.model_library import ModelDevice, Op
-from tests.lab.conftest import hsp
+from tests.lab.conftest import finish, hsp
 
-PROTECTS = ("kit/session/slog.py", "kit/load/force_load.c", "kit/devices", "kit/emulation")
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
+PROTECTS = (
+    "kit/session/slog.py",
+    "kit/load/force_load.c",
+    "kit/devices",
+    "kit/emulation",
+    "workloads/slog.toml",
+)
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
 WRITES, SIZE_BYTES = 400, 64 << 20
-
-
-def run(preset: str, folder: Path, *options: str, writes: int = 100) -> tuple[str, SlogTest]:
-    """What is said about the cache, and the result."""
-    process = hsp("slog", preset, "--json", "--writes", str(writes), *options, results=folder)
-    stdout, stderr = process.communicate(timeout=500)
-    assert process.returncode == 0, stderr
-    result = json.loads(stdout)
-    return result["power_loss_protection"]["code"], SlogTest.from_json(result, "stdout")
 
 
 def median_us(test: SlogTest, size: int, name: str) -> float:
@@ -49,8 +51,14 @@ def model_flush_us(preset: str, sectors: int) -> float:
 
 
 def test_without_protection_flush_waits_as_the_model_says(image: Image, tmp_path: Path) -> None:
-    code, test = run("nvme-consumer", tmp_path, writes=WRITES)
-    assert (code, test.device.write_cache) == ("not-protected", "write back")
+    done = finish(
+        hsp("slog", "nvme-consumer", "--json", "--writes", str(WRITES), results=tmp_path), tmp_path, "slog"
+    )
+    assert (done.code, done.summary["verdict"]) == (0, "valid"), (done.summary["reasons"], done.stderr)
+    result = json.loads(done.stdout)
+    test = SlogTest.from_json(result, "stdout")
+    assert result["power_loss_protection"]["code"] == "not-protected"
+    assert (test.device.write_cache, test.state.kind) == ("write back", "as-found")
     assert [forces.record_bytes for forces in test.by_size("fdatasync")] == list(SIZES)
     for size in (512, 4096, 32 << 10):
         # Seen: 1 to 5.3 % more. The kernel and ublk take 5 us (see the device that lies), a bin is 3 % wide.
@@ -59,17 +67,50 @@ def test_without_protection_flush_waits_as_the_model_says(image: Image, tmp_path
         )
     rates = [forces.forces_per_s for forces in test.by_threads()]
     assert [forces.threads for forces in test.by_threads()] == [1, 2, 4, 8, 16] and rates[1] > 1.2 * rates[0]
-    [file] = (tmp_path / "slog").glob("*.json")
-    assert SlogTest.from_json(json.loads(file.read_text()), file).forces == test.forces
+    # It is a run as any other: its manifest has all, and nothing is left on the host.
+    [again] = slog_tests(read_manifest(RunDir(done.run.resolve())))
+    assert (again.device, again.state, again.forces) == (test.device, test.state, test.forces)
+    assert read_journal(done.run.resolve() / "journal.jsonl").finished
+    assert done.summary["slog"][0]["code"] == "not-protected"
+    # What was written is the kernel's and the model's count, to the byte.
+    for phase in done.manifest["phases"]:
+        written = [each for each in phase["checks"] if each["name"].startswith("bytes written")]
+        assert len(written) == 2 and all(each["expected"] == each["found"] for each in written)
+        assert (written[0]["found"] > 0) == (phase["forces"]["method"] not in WITHOUT_WRITES), phase["name"]
 
 
-def test_one_that_lies_is_not_called_protected(image: Image, tmp_path: Path) -> None:
-    code, test = run("ssd-lying", tmp_path)
-    assert (code, test.device.write_cache) == ("unknown", "write back")
-    assert median_us(test, 4096, "force") < 30
+TESTBED = """\
+name = "two"
+server = { host = "lab" }
+client = [{ host = "lab" }]
+lab = { clock = "virtual", dilation = 4, memory = "2GiB" }
+device = [
+  { name = "lying", role = "log", size = "64MiB", preset = "ssd-lying" },
+  { name = "protected", role = "log", size = "64MiB", preset = "nvme-datacentre" },
+]
+"""
+WORKLOAD = """\
+format = 1
+base = "slog"
+name = "two"
+title = "Two log devices"
+precondition = { method = "fills", fills = 2, ios = 400 }
+phase = [{ name = "flush-idle" }, { name = "read-cached" }, { name = "flush-4k" }, { name = "dsync-4k" }]
+"""
 
 
-def test_with_protection_writes_do_not_wait_aged_or_not(image: Image, tmp_path: Path) -> None:
-    code, test = run("nvme-datacentre", tmp_path, "--state", "aged")
-    assert (code, test.device.write_cache) == ("protected", "write through")
-    assert test.state.kind == "aged" and test.state.filled_bytes >= 2 * SIZE_BYTES
+def test_of_two_aged_devices_one_lies_and_one_is_protected(image: Image, tmp_path: Path) -> None:
+    for name, text in (("testbed.toml", TESTBED), ("two.toml", WORKLOAD)):
+        (tmp_path / name).write_text(text)
+    words = ("run", str(tmp_path / "two.toml"), "--testbed", str(tmp_path / "testbed.toml"), "--json")
+    done = finish(hsp(*words, "--set", "force.groups=100", results=tmp_path), tmp_path, "two")
+    assert (done.code, done.summary["verdict"]) == (0, "valid"), (done.summary["reasons"], done.stderr)
+    lying, protected = slog_tests(read_manifest(RunDir(done.run.resolve())))
+    codes = {row["device"]: row["code"] for row in done.summary["slog"]}
+    # One that ignores FLUSH is as fast: it is not called protected.
+    assert codes == {"lying": "unknown", "protected": "protected"}
+    assert lying.device.write_cache == "write back" and median_us(lying, 4096, "force") < 30
+    assert protected.device.write_cache == "write through"
+    for test in (lying, protected):
+        assert test.state.kind == "aged" and test.state.filled_bytes >= 2 * SIZE_BYTES
+        assert [forces.group.ios for forces in test.forces] == [100] * 4

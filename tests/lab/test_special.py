@@ -40,7 +40,11 @@ def rows(done: Finished, phase: str) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def special(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    return run("special", tmp_path_factory.mktemp("special"))
+    """The workload `special`, and a phase of it in which the pool is exported and imported."""
+    folder = tmp_path_factory.mktemp("special")
+    path = folder / "special-imported.toml"
+    path.write_text(WITH_IMPORT)
+    return finish(hsp("run", str(path), "--json", results=folder), folder, path.stem)
 
 
 @pytest.fixture(scope="module")
@@ -49,17 +53,23 @@ def full(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     return run("special-full", tmp_path_factory.mktemp("full"), "--set", "dataset.encryption=on")
 
 
-AFTER_IMPORT = """\
+WITH_IMPORT = """\
 format = 1
-name = "imported"
-title = "Small blocks while the pool is exported and imported"
+name = "special-imported"
+title = "Small blocks, and while the pool is exported and imported"
 base = "special"
 [[phase]]
 name = "read"
-duration = "4s"
+[[phase]]
+name = "imported"
+base = "read"
+duration = "2500ms"
 [[event]]
-at = "1s"
+phase = "imported"
+at = "500ms"
 what = "export-import"
+[[phase]]
+name = "write"
 """
 
 
@@ -86,12 +96,9 @@ def test_without_a_log_device_this_openzfs_has_its_log_on_the_disks(special: Fin
     assert set(found) == {"pool"} and found["pool"]["p50_us"] > HALF_TURN_US
 
 
-def test_metadata_after_an_import_come_from_the_special_vdev(image: Image, tmp_path: Path) -> None:
-    path = tmp_path / "imported.toml"
-    path.write_text(AFTER_IMPORT)
-    done = finish(hsp("run", str(path), "--json", results=tmp_path), tmp_path, "imported")
-    assert "disk" not in rows(done, "read")
-    [phase] = done.manifest["phases"]
+def test_metadata_after_an_import_come_from_the_special_vdev(special: Finished) -> None:
+    assert "disk" not in rows(special, "imported")
+    [phase] = [each for each in special.manifest["phases"] if each["name"] == "imported"]
     print(phase["metadata_reads"], phase["schedule"])
     assert phase["metadata_reads"].get("special", 0) > 0 and not phase["metadata_reads"].get("disk", 0)
 

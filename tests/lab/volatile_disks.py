@@ -5,7 +5,8 @@
 Listens on STATE/disks.sock, an export a disk. What is written is in the cache until FLUSH (or FUA), or until
 it is `_DRAINED_S` old. A client that goes without a good-bye, as a QEMU that is killed does, is a loss of
 power: each 512-byte sector in the cache is lost or kept by chance, and STATE/NAME.cuts counts one more. A
-disk that lies says that FLUSH is done and keeps nothing by it.
+disk that lies (--lies, or while there is a file STATE/NAME.lies) says that FLUSH is done and keeps nothing
+by it.
 
 The protocol: doc/proto.md of NetworkBlockDevice/nbd, fixed newstyle, simple replies.
 """
@@ -37,7 +38,9 @@ class Disk:
 
     def __init__(self, state: Path, name: str, size_bytes: int, *, lies: bool) -> None:
         self.lock = threading.Lock()
-        self._counted, self._lies = state / f"{name}.cuts", lies
+        self._counted, self._lies = state / f"{name}.cuts", state / f"{name}.lies"
+        if lies:
+            self._lies.touch()
         self._now, self._kept = bytearray(size_bytes), bytearray(size_bytes)
         self._cached: dict[int, float] = {}
         self._chance = random.Random(name)
@@ -61,7 +64,7 @@ class Disk:
             self._keep(next(iter(self._cached)))
 
     def flush(self) -> None:
-        for sector in [] if self._lies else list(self._cached):
+        for sector in [] if self._lies.exists() else list(self._cached):
             self._keep(sector)
 
     def _keep(self, sector: int) -> None:

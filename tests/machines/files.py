@@ -196,6 +196,11 @@ class FileHost(ScriptedHost):
         return "".join(each or "" for each in contents)
 
     def _do_tee(self, words: list[str]) -> Answer:
+        if words[1:]:
+            for each in words:
+                self._do_tee([each])
+                self.wire.middle(f"tee {each}")
+            return ""
         (path,) = words
         machine, value = self.machine, self._stdin.strip()
         name = path.removeprefix(f"{PARAMETERS}/")
@@ -213,9 +218,11 @@ class FileHost(ScriptedHost):
             names = re.findall(r"\((\w[^()]*)\)\(", words[-2])[0].split("|")
             return "".join(f"0 t {name}\n" for name in names)
         paths = [word for word in words if word.startswith("/")]
+        names = [word.removeprefix("--include=") for word in words if word.startswith("--include=")]
         found = [
             f"{path}:{text}"
             for path, text in self.machine.tree.items()
+            if not names or path.rpartition("/")[2] in names
             if text is not None and any(path == each or path.startswith(f"{each}/") for each in paths)
         ]
         return "".join(found)
@@ -275,6 +282,9 @@ class FileHost(ScriptedHost):
             )
             array = self.machine.array
             return f"{ARRAY}\n" if array and disk in array[2] else ""
+        if "-name" in words:
+            found = [path for path in self.machine.tree if path.startswith(f"{place}/")]
+            return "".join(f"{path}\n" for path in found if path.endswith(f"/{words[-1]}"))
         if not self._there(place):
             return _MISSING
         below = [path.removeprefix(f"{place}/") for path in self.machine.tree if path.startswith(f"{place}/")]

@@ -18,7 +18,6 @@ import hashlib
 from collections.abc import Callable
 from itertools import pairwise
 
-from kit.precondition.age_pool import SPACE
 from tests.fakes import Answer
 from tests.machines.disks import DiskHost
 from tests.machines.world import Pool
@@ -120,8 +119,7 @@ class StatefulHost(DiskHost):
         if pool is None or not pool.imported:
             return 1, "", "no such pool"
         if verb == "get":
-            space = words[-2] == SPACE
-            return "1000\n250\n0\n" if space else self._values(words, {"guid": pool.guid})
+            return self._values(words, {"guid": pool.guid})
         if verb == "destroy":
             return self._destroy(name, pool)
         return self._changed(verb, pool, words)
@@ -152,7 +150,8 @@ class StatefulHost(DiskHost):
     def _zpool_list(self, words: list[str]) -> Answer:
         pools = {name: pool for name, pool in self.machine.pools.items() if pool.imported}
         if "-v" in words:
-            return "".join(f"\t{path}\n" for path in pools[words[-1]].devices)
+            listed = "".join(f"\t{path}\t1024\t250\t750\n" for path in pools[words[-1]].devices)
+            return f"{words[-1]}\t1000\t250\t750\t-\t-\t0\n{listed}"
         return "".join(f"{name}\n" for name in pools)
 
     def _zpool_create(self, words: list[str]) -> Answer:

@@ -1,12 +1,18 @@
-"""Results of `hsp slog`, made up."""
+"""Results of `hsp slog`, made up, and the runs that they are of."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from kit.core.bins import bin_index
-from kit.store.slog import SIZES, SlogTest
+from kit.store.parts.forces import READ_CACHED, Forces
+from kit.store.printed.slog import SIZES, SlogTest
+from tests.reports import synthetic
+from tests.reports.synthetic import SECOND
 
 Cost = Callable[[int], float]
 
@@ -48,7 +54,7 @@ def slog_test(
     tests.append(forced("open_sync", 4096, write_us(4096) + flush_us(4096), None))
     return SlogTest.from_json(
         {
-            "format": 1, "kit": "0.1.0", "utc": "2026-11-24T10:00:00Z", "kernel": "6.12",
+            "format": 1, "run": "r1", "kit": "0.1.0", "utc": "2026-11-24T10:00:00Z", "kernel": "6.12",
             "host": "secret-host", "dilation": 1, "seed": 7,
             "device": {
                 "name": "log0", "model": "ACME 1", "firmware": "F7", "serial": "S3CR3T",
@@ -60,3 +66,55 @@ def slog_test(
         },
         "made up",
     )  # fmt: skip
+
+
+def op_of(forces: Forces) -> str:
+    return "read" if forces.method == READ_CACHED else "write"
+
+
+def manifest_of(test: SlogTest) -> dict[str, Any]:
+    """The manifest of its run: a phase for each of its forced writes."""
+    device, phases = test.device.as_json(), []
+    for number, forces in enumerate(test.forces):
+        start, ios = number * SECOND, forces.group.ios
+        phases.append(
+            {
+                "name": f"p{number}", "title": f"{forces.record_bytes} {forces.method}", "op": op_of(forces),
+                "target": "device:log", "spans": {test.device.name: [0, test.device.size_bytes]},
+                "block_bytes": forces.record_bytes, "outstanding": forces.threads, "start_ns": start,
+                "end_ns": start + SECOND, "interval_ns": SECOND, "client_ios": ios, "server_ios": None,
+                "lost_events": None, "forces": forces.as_json(), "checks": [], "problems": [],
+            }
+        )  # fmt: skip
+    keys = ("firmware", "sector_bytes", "rotational", "write_cache", "fua", "driver", "scheduler")
+    found = {
+        "name": test.device.name, "role": "log", "size_bytes": test.device.size_bytes,
+        "settings": {key: device[key] for key in keys},
+        "capacitor_health": test.device.capacitor_health,
+    }  # fmt: skip
+    if test.device.emulated:
+        found |= {"model": test.device.emulated, "parameters": {"title": test.device.emulated}}
+    else:
+        found["identity"] = {key: device[key] for key in ("model", "serial", "size_bytes", "transport")}
+    made = {**synthetic.manifest(), "workload": "slog", "run": test.run, "phases": phases, "expect": []}
+    for key in ("reference", "pool", "dataset", "mount", "working_set"):
+        made.pop(key, None)
+    made["testbed"] |= {"server": test.host, "clients": [], "devices": [found]}
+    made["versions"] = {"hsp": test.kit, "kernel": test.kernel}
+    return made | {"started_utc": test.utc, "seed": test.seed, "clock": {"kind": "real", "dilation": 1}}
+
+
+def latency_of(test: SlogTest) -> pl.DataFrame:
+    """The rows of latency.parquet that go with it."""
+    name = test.device.name
+    return synthetic.table([
+        (number * SECOND, f"p{number}", "device", name, op_of(forces), "all", low, high, count)
+        for number, forces in enumerate(test.forces)
+        for low, high, count in forces.group.edges
+    ])  # fmt: skip
+
+
+def write_run(path: Path, test: SlogTest) -> str:
+    """The run that has this result."""
+    synthetic.write(path, manifest_of(test), latency_of(test))
+    return str(path)

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tests.truth import bands, buying, caches, compare, durability, limits, series, sizing, soak, trend
+from tests.truth import (
+    bands,
+    buying,
+    caches,
+    capacity,
+    compare,
+    durability,
+    limits,
+    network,
+    series,
+    sizing,
+    soak,
+    trend,
+)
 from tests.truth.trials import Trial
 
 AREAS: Mapping[str, Sequence[Trial]] = {
@@ -17,5 +30,7 @@ AREAS: Mapping[str, Sequence[Trial]] = {
     "bands": bands.TRIALS,
     "limits": limits.TRIALS,
     "caches": caches.TRIALS,
+    "capacity": capacity.TRIALS,
     "sizing": sizing.TRIALS,
+    "network": network.TRIALS,
 }

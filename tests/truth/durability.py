@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from kit.run.power_records import Acknowledged, RecordLayout, judge
+from kit.run.power.records import Acknowledged, RecordLayout, judge
 from kit.store.manifest import Manifest, PowerLoss
 from reports.features.power_loss import judge as power_loss
 from reports.verdict.flushes import flush_outcomes

@@ -22,11 +22,11 @@ from kit.cli.result import OutputOption, OutputTargets, format_option
 from kit.cli.usage import refuse_unused
 from kit.core.errors import EXIT_EXPECTATION, EXIT_UNKNOWN, ConfigError
 from kit.core.output import as_json, say
+from kit.pack.opened import find_phase
 from kit.session.comparison import ComparedRun, comparison, shown_phase
 from kit.session.series_comparison import series_comparison
 from kit.store.baselines import run_of_baseline
 from kit.store.run_directory import refuse_no_run
-from kit.store.run_name import find_phase
 from kit.store.series import is_series
 from reports.comparison.compare import csv, difference
 from reports.comparison.each_once import EachOnce

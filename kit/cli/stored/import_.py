@@ -47,7 +47,7 @@ LogVdevOption = Annotated[
 
 
 UnitOption = Annotated[
-    Unit | None, typer.Option("--unit", help="Unit of the latencies of a two-column trace or a fio log.")
+    Unit | None, typer.Option("--unit", help="Unit of the latencies, where the files do not say it.")
 ]
 
 
@@ -66,7 +66,9 @@ LayerOption = Annotated[
 
 
 def import_(
-    files: Annotated[list[Path], typer.Argument(help="Logs, also gzip or zstd.", metavar="FILE")],
+    files: Annotated[
+        list[Path], typer.Argument(help="Files, also gzip or zstd; - is standard input.", metavar="FILE")
+    ],
     from_: FromOption = None,
     results: ResultsOption = Path("results"),
     name: Annotated[
@@ -78,7 +80,7 @@ def import_(
     ] = None,
     op: Annotated[
         Literal["read", "write"] | None,
-        typer.Option("--op", help="Operation of a two-column trace; default: read."),
+        typer.Option("--op", help="Operation, where the files do not say it; default: read."),
     ] = None,
     layer: LayerOption = None,
     unit: UnitOption = None,
@@ -89,12 +91,13 @@ def import_(
     interval: IntervalOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Report on fio logs, fio json+, traces, bpftrace, zpool iostat -w, pg_test_fsync or diskinfo.
+    """Report on what fio, zpool iostat, bpftrace, NFS clients, HdrHistogram or another program wrote.
 
     Examples:
       hsp import nas_lat.*.log --name nas
       hsp import --from fio-log --host client1 client1_clat.1.log
       hsp import two-columns.txt --unit us --op write
+      curl -s http://etcd1:2379/metrics | hsp import -
     """
     _check_names(name, host)
     interval_ns = duration_ns("--interval", interval or "1s")

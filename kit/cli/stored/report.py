@@ -13,7 +13,9 @@ import reports
 from kit.cli.result import OutputTargets
 from kit.cli.usage import loaded, refuse_unused
 from kit.config.toml import load
+from kit.core.errors import ConfigError
 from kit.core.output import as_json, say
+from kit.pack.opened import pack_of
 from kit.session.presentation import code_of, code_of_series, result_text, series_text, write_junit
 from kit.store.checks.known_failures import Known
 from kit.store.manifest import read_manifest
@@ -28,6 +30,9 @@ def report(
     junit: Path | None, open_: bool,
 ) -> None:  # fmt: skip
     """Write it as text, JSON or page. Ends with the verdict's exit code. Raises ConfigError, HostError."""
+    pack = pack_of(run)
+    if pack and open_:
+        raise ConfigError("the page of a pack is in no file", "write it to one: -o report.html")
     judged: Series | Summary
     if is_series(run):
         refuse_unused(context, {"the report of a series": True})
@@ -42,11 +47,13 @@ def report(
     # First: standard output may have no room.
     write_junit(junit, judged)
     result.write({
-        "text": text,
+        # The last two lines are places of files, which a pack has not.
+        "text": lambda width: [*text(width)[:-2], f"pack:   {pack}"] if pack else text(width),
         "json": lambda _: as_json(judged.as_json()),
         "html": lambda _: page.read_bytes(),
     })  # fmt: skip
-    _end(page, result, open_)
+    if not pack:
+        _end(page, result, open_)
     if junit or judged.verdict == "invalid":
         raise typer.Exit(code)
 

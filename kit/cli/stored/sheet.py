@@ -13,8 +13,8 @@ from kit.cli.result import OutputOption, OutputTargets, format_option
 from kit.cli.usage import refuse_unused
 from kit.core.errors import EXIT_EXPECTATION, EXIT_OK, EXIT_UNKNOWN
 from kit.core.output import as_json
+from kit.pack.opened import find_run
 from kit.session.sheet import buyers_sheet
-from kit.store.run_name import find_run
 from reports.output import sheet_table
 from reports.page import sheet_page
 
@@ -25,7 +25,7 @@ def sheet(
     context: typer.Context,
     runs: Annotated[
         list[str],
-        RUN(help="Series with an axis of devices, runs (a candidate each), files of `hsp slog`, `hsp size`."),
+        RUN(help="Series with an axis of devices, runs (a candidate each), files of `hsp size`."),
     ],
     need: Annotated[
         Path, typer.Option("--need", metavar="FILE", help="What you need (docs/sheet.md has its keys).")
@@ -43,7 +43,7 @@ def sheet(
     Examples:
       hsp sheet candidates --need need.toml
       hsp sheet candidates --need need.toml -o sheet.html
-      hsp sheet results/slog/A.json results/slog/B.json --need need.toml
+      hsp sheet results/slog/A results/slog/B --need need.toml     runs of `hsp slog`
       hsp sheet candidates size.json --need need.toml       with `hsp size my-server -o size.json`
     """
     result = OutputTargets.of(kind, output, json_output)

@@ -14,7 +14,7 @@ from kit.cli.result import OutputOption, OutputTargets, format_option
 from kit.cli.usage import loaded, refuse_unused
 from kit.core.errors import ConfigError
 from kit.core.output import check_target
-from kit.store.run_name import find_run
+from kit.pack.opened import find_run
 
 Format = Literal["text", "json", "html", "csv", "parquet", "openmetrics"]
 _COUNTS = ("csv", "parquet", "openmetrics")

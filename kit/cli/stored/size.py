@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,8 +13,8 @@ from kit.cli.result import OutputOption, OutputTargets, format_option
 from kit.core.errors import EXIT_UNKNOWN, ConfigError
 from kit.core.output import as_json
 from kit.core.units import parse_size_bytes
+from kit.pack.opened import find_phase
 from kit.session.sizing.size import AskedSizes, sized
-from kit.store.run_name import find_phase
 from reports.output import size_table
 from reports.page import size_page
 
@@ -87,7 +86,7 @@ def size(
       hsp size keys.csv --arc-now 64GiB --block 128KiB
     """
     result = OutputTargets.of(kind, output, json_output)
-    path = source if os.path.isfile(source) else find_phase(source, results)
+    path = find_phase(source, results)
     asked = AskedSizes(
         _sizes("--arc", arc), _sizes("--l2arc", l2arc), _sizes("--special", special),
         _size("--arc-now", arc_now), _size("--l2arc-now", l2arc_now), _size("--block", block),

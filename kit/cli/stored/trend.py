@@ -24,8 +24,8 @@ from kit.cli.result import OutputOption, OutputTargets, format_option
 from kit.cli.usage import refuse_unused
 from kit.core.errors import EXIT_EXPECTATION, EXIT_UNKNOWN, EXIT_USAGE, ConfigError
 from kit.core.output import as_json, check_target, say, say_error, write_target
+from kit.pack.opened import find_phase
 from kit.session.trend import points_of
-from kit.store.run_name import find_phase
 from reports.output import trend_table
 from reports.page import trend_page
 from reports.trend.analyse import MOST_RUNS, Trend, trend_of

@@ -186,6 +186,11 @@ def phase_problem(phase: Phase) -> str:
             f"phase '{phase.name}' has target = \"{phase.target}\": times count from the first call over "
             "NFS, so faults and events need a phase over NFS"
         )
+    if phase.metadata:
+        return (
+            f"phase '{phase.name}' has metadata and ends when its tree is done, which may be before the time "
+            "comes: name a phase that reads or writes"
+        )
     if phase.resumable:
         return f"phase '{phase.name}' is resumable: a part of it would begin its times anew: remove resumable"
     return ""

@@ -11,6 +11,7 @@ from kit.config.fio_job import FioJob
 from kit.config.toml import KeyProblem, Place, Table
 from kit.core.text import counted
 from kit.core.units import SizeBytes, format_size_bytes
+from kit.store.parts.forces import FLUSH_IDLE, READ_CACHED, WITHOUT_WRITES
 
 # How a group of records gets to stable storage: kit/load/force_load.c. Linux has no fsync_writethrough; it is
 # known because pg_test_fsync has a row for it.
@@ -23,6 +24,8 @@ Method = Literal[
     "fsync_close",
     "close_fsync",
     "none",
+    "flush_idle",
+    "read_cached",
 ]
 # Each write of these is forced as it is made.
 FORCED_WRITES = ("open_datasync", "open_sync")
@@ -31,6 +34,7 @@ _LEAST_RECORD, _RECORD_UNIT, _SECTOR = 64, 8, 512
 _MOST_RECORD, _MOST_GROUP = 16 << 20, 64 << 20
 
 _Number = Annotated[int, Field(ge=1, le=1024)]
+_Groups = Annotated[int, Field(ge=1, le=10**8)]
 
 
 class ForceTable(Table):
@@ -39,7 +43,9 @@ class ForceTable(Table):
     `append`: to files that are empty at first, of at most `file` bytes each; else they are written before,
     and records go over what is there. Both begin at the start of a full file again. `direct`: past the page
     cache. `files`: of the load; each of `threads` writes to one. `group_commit`: threads of a file share a
-    force. `check`: records are read back after the phase.
+    force. `check`: records are read back after the phase. `random`: to random places of a whole device.
+    `groups`: so many of all threads end the load; they write `most` bytes at most, at random places not more
+    than the device has.
     """
 
     record: SizeBytes
@@ -52,6 +58,22 @@ class ForceTable(Table):
     group_commit: bool = False
     file: SizeBytes = 16 << 20
     check: bool = True
+    random: Annotated[bool, Field(exclude_if=lambda random: not random)] = False
+    groups: Annotated[_Groups | None, Field(exclude_if=lambda groups: groups is None)] = None
+    most: Annotated[SizeBytes | None, Field(exclude_if=lambda most: most is None)] = None
+
+    @property
+    def writes(self) -> bool:
+        """Or it sends FLUSH alone, or reads the first record of the device again and again."""
+        return self.method not in WITHOUT_WRITES
+
+    def groups_on(self, device_bytes: int) -> int | None:
+        """Of all threads, on a device of that size; None: until the end of the phase."""
+        if self.groups is None or not self.writes:
+            return self.groups
+        limits = [self.most or 0, device_bytes if self.random else 0]
+        most = min((each // self.group_bytes for each in limits if each), default=self.groups)
+        return max(self.threads, min(self.groups, most))
 
     @property
     def group_bytes(self) -> int:
@@ -85,6 +107,17 @@ class ForceTable(Table):
                 f"{self.per_force} records are {format_size_bytes(self.group_bytes)}, which is held in memory"
             )
             raise KeyProblem("per_force", f"{text}: at most {format_size_bytes(_MOST_GROUP)} for a force")
+        return self
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
+        if self.check and (self.random or not self.writes):
+            why = "records at random places" if self.random else f"{self.method} writes no records, which"
+            raise KeyProblem("check", f"{why} cannot be read back: write check = false")
+        if self.per_force > 1 and not self.writes:
+            raise KeyProblem("per_force", f"{self.method} writes no records: remove it")
+        if self.most is not None and self.groups is None:
+            raise KeyProblem("most", "it is the most that `groups` write: add groups, or remove it")
         return self
 
     @model_validator(mode="after")
@@ -125,19 +158,19 @@ class ForceJob(FioJob):
 
     @property
     def operations(self) -> frozenset[str]:
-        return frozenset(("write",))
+        return frozenset(("read" if self.force.method == READ_CACHED else "write",))
 
     @property
     def is_random(self) -> bool:
-        return False
+        return self.force.random
 
     @property
-    def block_bytes(self) -> int:
-        return self.force.group_bytes
+    def block_bytes(self) -> int | None:
+        return None if self.force.method == FLUSH_IDLE else self.force.group_bytes
 
     @property
     def block_bytes_by_op(self) -> dict[str, int]:
-        return {"write": self.block_bytes}
+        return {op: self.block_bytes for op in self.operations if self.block_bytes}
 
     @property
     def is_sync_write(self) -> bool:
@@ -152,7 +185,9 @@ class ForceJob(FioJob):
         return self.force.threads
 
     def span(self, whole_bytes: int) -> tuple[int, int]:
-        return 0, min(self.force.file, whole_bytes)
+        if not self.force.writes:
+            return 0, self.force.record
+        return 0, whole_bytes if self.force.random else min(self.force.file, whole_bytes)
 
     @property
     def writes_per_io(self) -> int | None:

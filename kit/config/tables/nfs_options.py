@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 
+from kit.config.toml import describe
+
 VERSIONS = ("3", "4.0", "4.1", "4.2")
 _OPTION = re.compile(r"[a-z_]+(=[A-Za-z0-9.:-]+)?")
 _REFUSED = {
@@ -64,7 +66,7 @@ def _version(value: Any) -> Any:
     if text == "4":
         raise ValueError("4 leaves the minor version to client and server; say 4.0, 4.1 or 4.2")
     if text not in VERSIONS:
-        raise ValueError(f"expected one of {', '.join(VERSIONS)}")
+        raise ValueError(f"expected one of {', '.join(VERSIONS)}, found {describe(value)}")
     return text
 
 
@@ -85,6 +87,31 @@ def _check_option(option: str) -> str:
 
 MountOption = Annotated[str, AfterValidator(_check_option)]
 """A mount option; refused if it is invalid or must not be used for measurements."""
+
+
+# Options of nfs(5) that say the same as a key of [nfs].
+_OF_KEYS = {"proto": ("proto", "tcp", "udp", "rdma"), "nconnect": ("nconnect",)}
+# Of NFS over RDMA (IANA, nfsrdma): a server that speaks both has two ports.
+_RDMA_PORT = 20049
+
+
+def same_as_key(key: str, options: tuple[str, ...]) -> str | None:
+    """The first option that says what `key` of [nfs] says."""
+    return next((option for option in options if option.partition("=")[0] in _OF_KEYS[key]), None)
+
+
+def with_keys(options: tuple[str, ...], proto: str | None, nconnect: int | None) -> tuple[str, ...]:
+    """`options`, and the options of the keys `proto` and `nconnect`."""
+    made = [*options, *([f"proto={proto}"] if proto else [])]
+    if proto == "rdma" and not any(option.startswith("port=") for option in options):
+        made.append(f"port={_RDMA_PORT}")
+    return (*made, *([f"nconnect={nconnect}"] if nconnect else []))
+
+
+def value_of(name: str, options: str) -> str | None:
+    """The value of an option in `options` (of /proc/mounts)."""
+    shown = dict(option.split("=", 1) for option in options.split(",") if "=" in option)
+    return shown.get(name)
 
 
 def of_family(options: tuple[str, ...], source: str) -> tuple[str, ...]:

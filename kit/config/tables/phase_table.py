@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from kit.config import fio_job
+from kit.config.tables.capacity_table import OpenTable, ReplayTable
 from kit.config.tables.force_table import ForceTable
 from kit.config.tables.soak_table import Soak
 from kit.config.tables.tree_table import Action
@@ -20,6 +21,8 @@ Op = Literal["read", "write", "commit"]
 # What a server does beside its load, made on purpose (kit.config.tables.fault_table).
 Expected = Literal["scrub", "resilver", "snapshots", "send", "trim", "export-import"]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")]
+# How the server is restarted: with its pool exported, by its own command, or without its power.
+RestartKind = Literal["reboot", "power-cut"]
 # Where the load of a phase goes.
 Target = Literal["nfs", "dataset", "device:data", "device:cache", "device:log", "device:special", "array"]
 Level = Literal["raid0", "raid1", "raid5", "raid10"]
@@ -28,6 +31,8 @@ LEAST_MEMBERS: Mapping[Level, int] = {"raid0": 1, "raid1": 2, "raid5": 3, "raid1
 _LONGEST_NS = 15 * 60 * 10**9
 # Of a row of a soak: its percentiles are judged by how much they vary within it.
 _LEAST_INTERVALS = 12
+# Of a look at one rate: how its share of slow I/Os varies is judged by them (kit.capacity.open_load).
+_LEAST_BATCHES = 20
 # kit.store.latency.MAX_COLUMNS, and reports.statistics.blocks.FEWEST.
 _MOST_COLUMNS, _LEAST_COLUMNS = 4000, 6
 # Of blocks, sampled. A pool of 1 TiB in records of 128 KiB has 8 million.
@@ -68,7 +73,9 @@ class ArrayLayout(Table):
 
 
 class Phase(Table):
-    """One phase of load with one fio job, of forced writes (`force`), or with `metadata`: of the tree.
+    """One phase of load: a fio job, forced writes (`force`), an open loop (`open`), or `metadata` of a tree.
+
+    `replay`: or the requests of a capture.
 
     `remove`: devices removed from the pool before it.
 
@@ -86,9 +93,10 @@ class Phase(Table):
 
     `in_order`: of a phase on devices, its latencies are stored one by one in their order, the first 4,096.
     `resumable`: `hsp run --resume` goes on in the middle of it. `during`: what the server does beside the
-    load. `cold`: ARC and L2ARC are empty when it begins: how they get warm is what is measured. `soak`: rows,
-    drift and limits of a load of hours. `split_of`: the phase that this one repeats, to say where the time of
-    its requests goes (kit/trace/split.bt). `keys`: of one in so many blocks, all requests are stored
+    load. `cold`: ARC and L2ARC are empty when it begins: how they get warm is what is measured. `restart`:
+    the server is restarted before it. `soak`: rows, drift and limits of a load of hours. `split_of`: the
+    phase that this one repeats, to say where the time of its requests goes (kit/trace/split.bt). `keys`: of
+    one in so many blocks, all requests are stored
     (keys.parquet).
     """
 
@@ -103,6 +111,8 @@ class Phase(Table):
     job: str = ""
     force: Annotated[ForceTable | None, Field(exclude_if=lambda force: force is None)] = None
     metadata: Annotated[Action | None, Field(exclude_if=lambda metadata: metadata is None)] = None
+    open: Annotated[OpenTable | None, Field(exclude_if=lambda table: table is None)] = None
+    replay: Annotated[ReplayTable | None, Field(exclude_if=lambda table: table is None)] = None
     options: FioOptions = Field(default_factory=dict)
     tiers: tuple[Tier, ...] = ()
     duration: DurationNs
@@ -116,14 +126,16 @@ class Phase(Table):
     soak: Annotated[Soak | None, Field(exclude_if=lambda soak: soak is None)] = None
     remove: Literal["log", "cache"] | None = None
     cold: Annotated[bool, Field(exclude_if=lambda cold: not cold)] = False
+    restart: Annotated[RestartKind | None, Field(exclude_if=lambda restart: restart is None)] = None
     split_of: Annotated[str, Field(exclude_if=lambda name: not name)] = ""
     keys: Annotated[int | None, Field(ge=1, le=MOST_ONE_IN, exclude_if=lambda keys: keys is None)] = None
 
     @property
     def load(self) -> str:
         """Name of its load in a plan: the job file's; of the phase too where it has options of its own."""
-        if self.force or self.metadata:
-            return f"{'force' if self.force else 'metadata'} ({self.name})"
+        for kind in ("force", "open", "replay", "metadata"):
+            if getattr(self, kind):
+                return f"{kind} ({self.name})"
         return f"{self.job} ({self.name})" if self.options else self.job
 
     @property
@@ -157,7 +169,8 @@ class Phase(Table):
     @property
     def load_text(self) -> str:
         """Its load, for people."""
-        return self.force.text if self.force else self.metadata or self.job
+        table = self.force or self.open or self.replay
+        return table.text if table else self.metadata or self.job
 
     @model_validator(mode="after")
     def _check_metadata(self) -> Self:
@@ -168,6 +181,8 @@ class Phase(Table):
         for key in (
             "job",
             "force",
+            "open",
+            "replay",
             "options",
             "tiers",
             "ios",
@@ -189,6 +204,8 @@ class Phase(Table):
     def _check_load(self) -> Self:
         if self.metadata:
             return self
+        if self.open or self.replay:
+            return self._checked_open("open" if self.open else "replay")
         if not self.force:
             if not self.job:
                 raise KeyProblem(
@@ -206,6 +223,30 @@ class Phase(Table):
         if self.resumable:
             text = "a phase with force cannot be continued: its records are read back at its end"
             raise KeyProblem("resumable", f"{text}: remove resumable, or write several shorter phases")
+        if self.force.groups and self.ios:
+            raise KeyProblem("ios", "force.groups says how many I/Os there are: remove one of the two")
+        return self
+
+    def _checked_open(self, own: str) -> Self:
+        """`own`: open or replay."""
+        others = ("job", "force", "options", "ios", "resumable", "soak", "split_of", "in_order")
+        for key in (*others, "cold" if self.open else "restart", *({"open", "replay"} - {own})):
+            if getattr(self, key):
+                raise KeyProblem(
+                    key, f"{key} does not go with {own}, whose I/Os start at set times: remove it"
+                )
+        if self.log == "every-io":
+            raise KeyProblem("log", f'"every-io" is a log of fio; a phase with {own} counts: remove log')
+        if self.replay:
+            if not self.over_nfs:
+                text = f'a capture is of requests over NFS, and target = "{self.target}": remove one'
+                raise KeyProblem("target", text)
+            return self
+        if self.duration < _LEAST_BATCHES * self.interval:
+            text = f"a look needs {_LEAST_BATCHES} intervals ({format_duration_ns(self.interval)} each)"
+            raise KeyProblem("interval", f"{text}: make them shorter, or the duration longer")
+        if self.each == "together":
+            raise KeyProblem("each", 'open has a rate of one place: write each = "in turn"')
         return self
 
     @model_validator(mode="after")
@@ -218,7 +259,7 @@ class Phase(Table):
     @model_validator(mode="after")
     def _check_target(self) -> Self:
         if not self.on_devices:
-            if self.over_nfs and not self.tiers and not self.metadata:
+            if self.over_nfs and not (self.tiers or self.metadata or self.replay):
                 raise KeyProblem("tiers", 'which tiers may answer? such as tiers = ["l2arc", "disk"]')
             for key in sorted({"devices", "each", "in_order"} & self.model_fields_set):
                 raise KeyProblem(key, f'{key} is for a phase with a target of devices, such as "device:data"')
@@ -230,15 +271,22 @@ class Phase(Table):
 
     @model_validator(mode="after")
     def _check_cold(self) -> Self:
-        if not self.cold:
+        own, whose = ("restart", "restarted") if self.restart else ("cold", "cold")
+        if not (self.cold or self.restart):
             return self
         if not self.over_nfs:
-            raise KeyProblem("cold", f'how caches get warm is seen over NFS, and target = "{self.target}"')
+            raise KeyProblem(own, f'how caches get warm is seen over NFS, and target = "{self.target}"')
         if self.remove == "cache":
-            raise KeyProblem("remove", "without cache devices no L2ARC gets warm: remove this key, or cold")
+            raise KeyProblem("remove", f"without cache devices no L2ARC gets warm: remove this key, or {own}")
         for key, why in (("ios", "measured again"), ("resumable", "continued"), ("split_of", "a repetition")):
             if getattr(self, key):
-                raise KeyProblem(key, f"a cold phase cannot be {why}, it is cold once: remove {key}, or cold")
+                raise KeyProblem(
+                    key, f"a {whose} phase cannot be {why}, it begins once: remove {key}, or {own}"
+                )
+        if self.restart:
+            for key in ("cold", "metadata"):
+                if getattr(self, key):
+                    raise KeyProblem(key, f"what is left after a restart is read: remove {key}, or restart")
         return self
 
     @model_validator(mode="after")
@@ -289,6 +337,7 @@ class Phase(Table):
         keys = {
             "force": self.force is not None,
             "metadata": self.metadata is not None,
+            "replay": self.replay is not None,
             'log = "histograms"': self.log == "histograms",
             "resumable": self.resumable,
             'each = "together"': self.each == "together",

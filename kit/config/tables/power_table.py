@@ -1,9 +1,13 @@
-"""Power losses: what a workload asks for ([power_loss]), and what cuts the power of a testbed ([power]).
+"""Power losses: what a workload asks for ([power_loss]), what cuts the power of a testbed ([power]), and what
+restarts its server in order ([restart]).
 
 [power]
 scope = "server"
 off = ["ipmitool", "-H", "bmc", "-E", "chassis", "power", "off"]
 on = ["ipmitool", "-H", "bmc", "-E", "chassis", "power", "on"]
+
+[restart]
+command = ["systemctl", "reboot"]
 """
 
 from __future__ import annotations
@@ -30,7 +34,8 @@ class PowerLoss(Table):
 
     `workers` threads write records with O_DSYNC; worker n writes records of `sizes[n % len(sizes)]` bytes.
     Every fourth power loss comes up to `idle` after the last write. `control` is one more power loss that
-    must lose data: "no-sync" acknowledges what only memory has, "no-flush" what only a volatile cache has.
+    must lose data: "no-sync" acknowledges what only memory has (of an appliance: unstable writes without a
+    COMMIT), "no-flush" what only a volatile cache has.
 
     What came of them is kit.store.manifest.PowerLoss. Plans that do not ask for the newer keys are stored
     without them, as before the keys existed.
@@ -83,6 +88,27 @@ class Power(Table):
         return self
 
 
+class Restart(Table):
+    """That a run may restart the server, and how: `command` runs there, without a shell, as who logs in.
+
+    The server must be there again, with its disks and its NFS server, within `back_within`.
+    """
+
+    command: Argv
+    back_within: Annotated[DurationNs, Field(gt=0, le=_LONGEST_NS)] = 900_000_000_000
+
+
+def check_restart(restart: Restart | None, server: HostAddress) -> None:
+    """Raises KeyProblem for a testbed whose server cannot be restarted by a run."""
+    why = {
+        "lab": "the lab's devices are in the memory of its guest, and are lost with it",
+        "none": 'server.host = "none" is an appliance, which hsp cannot log into',
+        "local": f"the server is {server}, this machine, and hsp would end with it",
+    }
+    if restart and server.kind in why:
+        raise KeyProblem(("restart",), f"{why[server.kind]}: remove the table")
+
+
 def check_power(power: Power | None, server: HostAddress, devices: tuple[Device, ...]) -> None:
     """Raises KeyProblem for a testbed whose power cannot be cut like this."""
     if power is None:
@@ -90,9 +116,11 @@ def check_power(power: Power | None, server: HostAddress, devices: tuple[Device,
     if server.kind == "lab":
         text = "the lab cuts the power of its emulated devices itself: remove the table"
         raise KeyProblem(("power",), text)
-    if server.kind == "none":
-        text = 'server.host = "none" is an appliance: what is in it cannot be checked after a power loss'
-        raise KeyProblem(("power",), f"{text}; remove the table")
+    if server.kind == "none" and (power.scope != "server" or power.count):
+        key = "count" if power.scope == "server" else "scope"
+        text = 'server.host = "none" is an appliance: its devices are not seen, and all of it loses its power'
+        what = "remove the key: its NFS write verifier is the proof" if key == "count" else 'scope = "server"'
+        raise KeyProblem(("power", key), f"{text}: {what}")
     if power.scope == "server" and server.kind == "local":
         text = f"the server is {server}, this machine: hsp would lose its own power and could not turn it on"
         raise KeyProblem(("power", "scope"), f"{text}; run hsp on another machine")

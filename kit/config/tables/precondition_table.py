@@ -52,7 +52,8 @@ class Budget(Table):
 
 
 class Precondition(Table):
-    """The table. `method`: "snia" (purge, 2 fills, rounds until steady), "fills" (purge, N fills) or "none".
+    """The table. `method`: "snia" (purge, 2 fills, rounds until steady), "fills" (purge, N fills), "purge"
+    alone, or "none".
 
     `roles`: which devices. `tracked`: metrics that must be steady. `block` and `read_block`: sizes of the
     sync writes and of the reads that are measured, one at a time, at each point; `ios`: how many of each.
@@ -60,7 +61,7 @@ class Precondition(Table):
     `filled`: the part of the device, from its beginning, that is written (SNIA: active range).
     """
 
-    method: Literal["snia", "fills", "none"]
+    method: Literal["snia", "fills", "purge", "none"]
     fills: Annotated[int, Field(ge=1, le=100)] | None = None
     filled: Annotated[Part, Field(exclude_if=lambda filled: filled == WHOLE)] = WHOLE
     # Not strict: after a validator of mode "before", pydantic gets Python lists.
@@ -113,7 +114,7 @@ class Precondition(Table):
     @property
     def passes(self) -> int:
         """Number of sequential writes of the whole device."""
-        return {"snia": SNIA_FILLS, "fills": self.fills or 0, "none": 0}[self.method]
+        return {"snia": SNIA_FILLS, "fills": self.fills or 0}.get(self.method, 0)
 
     @property
     def rounds(self) -> int:

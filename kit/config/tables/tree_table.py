@@ -11,22 +11,25 @@ from pydantic import Field, model_validator
 
 from kit.config.fio_job import FioJob
 from kit.config.toml import KeyProblem, Table
+from kit.config.tree_shape import MOST_BYTES, MOST_DIRECTORIES, MOST_FILES, Shape, even
 from kit.core.units import SizeBytes, commas, format_size_bytes
 
+# Keys of a tree without a list.
+_OF_EVEN = {"files", "depth", "width", "size", "size_max"}
 # As in kit.store.labels: what kit/remote/load/metadata_load.py does to each file or directory.
 Action = Literal["create", "untar", "stat", "list", "ls", "rename", "remove", "rm"]
 MAKERS, REMOVERS = ("create", "untar"), ("remove", "rm")
-# Names and latencies of a client are held in memory; a run has a tree of each client.
-_MOST_FILES, _MOST_DIRECTORIES, _MOST_BYTES = 1_000_000, 100_000, 64 << 20
 
 
 class Tree(Table):
     """`files` of each client, in directories: `width` in each, `depth` deep. `size` to `size_max`: of a file.
 
-    Sizes are log-uniform. `fsync`: each file is forced before it is closed.
+    Sizes are log-uniform. `fsync`: each file is forced before it is closed. `list`: a file beside the
+    workload that has each file and its size, instead (kit.config.tree_shape).
     """
 
-    files: Annotated[int, Field(ge=1, le=_MOST_FILES)]
+    files: Annotated[int | None, Field(ge=1, le=MOST_FILES, exclude_if=lambda files: files is None)] = None
+    list: Annotated[str | None, Field(min_length=1, exclude_if=lambda name: name is None)] = None
     depth: Annotated[int, Field(ge=0, le=16)] = 1
     width: Annotated[int, Field(ge=1, le=1000)] = 10
     size: SizeBytes = 4 << 10
@@ -40,10 +43,10 @@ class Tree(Table):
 
     @property
     def total_bytes(self) -> int:
-        """Of the files of a client; the mean of a log-uniform size is (b - a) / ln(b / a)."""
+        """Of the files of a client without a list; the mean of a log-uniform size is (b - a) / ln(b / a)."""
         least, most = self.size, self.most_bytes
         mean = most if least == most else (most - least) / math.log(most / least)
-        return int(self.files * mean)
+        return int((self.files or 0) * mean)
 
     @property
     def directories(self) -> int:
@@ -52,14 +55,16 @@ class Tree(Table):
 
     @model_validator(mode="after")
     def _check_limits(self) -> Self:
-        if self.directories > _MOST_DIRECTORIES:
+        if self.files is None and self.list is None:
+            raise KeyProblem("files", 'how many? such as files = 1000, or list = "files.txt" instead')
+        if self.list is not None and (more := self.model_fields_set & _OF_EVEN):
+            raise KeyProblem(min(more), "the list has files, directories and sizes of its own: remove it")
+        if self.directories > MOST_DIRECTORIES:
             text = f"{self.width} directories in each, {self.depth} deep, are {commas(self.directories)}"
-            raise KeyProblem(
-                "depth", f"{text}: at most {commas(_MOST_DIRECTORIES)}; make one of them smaller"
-            )
+            raise KeyProblem("depth", f"{text}: at most {commas(MOST_DIRECTORIES)}; make one of them smaller")
         key = "size" if self.size_max is None else "size_max"
-        if self.most_bytes > _MOST_BYTES:
-            most = format_size_bytes(_MOST_BYTES)
+        if self.most_bytes > MOST_BYTES:
+            most = format_size_bytes(MOST_BYTES)
             raise KeyProblem(key, f"{format_size_bytes(self.most_bytes)}: at most {most} for a file")
         if self.size_max is not None and not 0 < self.size <= self.size_max:
             raise KeyProblem(
@@ -72,21 +77,54 @@ class Tree(Table):
 class MetadataJob(FioJob):
     """The load of a phase with `metadata`: what plan and run ask of a job. It has no sections of fio.
 
-    `renames`: how often each file was renamed before it. `version`: of NFS.
+    `listed`: of a tree with a list. `renames`: how often each file was renamed before it. `version`: of NFS.
     """
 
     action: Action
     tree: Tree
+    listed: Shape | None
     renames: int
     version: str
 
     @classmethod
-    def of(cls, action: Action, tree: Tree, before: Sequence[Action], version: str) -> MetadataJob:
+    def of(
+        cls, action: Action, tree: Tree, before: Sequence[Action], version: str, listed: Shape | None = None
+    ) -> MetadataJob:
         """`before`: what earlier phases did, in order."""
         last = max((n for n, each in enumerate(before) if each in MAKERS), default=0)
         renames = before[last:].count("rename") if action not in MAKERS else 0
         text = f"{action} {tree.model_dump_json()} {renames} {version}"
-        return cls(text, (), action, tree, renames, version)
+        text += f" {listed.digest}" if listed else ""
+        return cls(text, (), action, tree, listed, renames, version)
+
+    @property
+    def files(self) -> int:
+        """Of each client."""
+        return self.listed.files if self.listed else self.tree.files or 0
+
+    @property
+    def directories(self) -> int:
+        return self.listed.directories if self.listed else self.tree.directories
+
+    @property
+    def depth(self) -> int:
+        return self.listed.depth if self.listed else self.tree.depth
+
+    @property
+    def least_and_most_bytes(self) -> tuple[int, int]:
+        """Of a file."""
+        tree = self.tree
+        return self.listed.least_and_most_bytes if self.listed else (tree.size, tree.most_bytes)
+
+    @property
+    def total_bytes(self) -> int:
+        """Of the files of a client, about."""
+        return self.listed.total_bytes if self.listed else self.tree.total_bytes
+
+    def shape(self, seed: str) -> Shape:
+        """Of the tree of a client, which has its own `seed`."""
+        tree = self.tree
+        return self.listed or even(tree.files or 0, tree.depth, tree.width, tree.size, tree.most_bytes, seed)
 
     @property
     def operations(self) -> frozenset[str]:
@@ -99,15 +137,6 @@ class MetadataJob(FioJob):
     @property
     def is_random(self) -> bool:
         return False
-
-    @property
-    def block_bytes(self) -> None:
-        return None
-
-    @property
-    def block_bytes_by_op(self) -> dict[str, int]:
-        """Files have several sizes, and directories none."""
-        return {}
 
     @property
     def outstanding(self) -> int:

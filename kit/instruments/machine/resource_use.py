@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate, pairwise
@@ -36,6 +37,8 @@ _DEADLINE_S, _ABANDON_S = 60.0, 10.0
 _POLL_S = 0.02
 _SECOND_NS, _MS_NS = 1_000_000_000, 1_000_000
 _SECTOR_BYTES = 512
+# Of /sys/block/X/stat: time of reads, writes, of the device, of all I/Os, of discards and of flushes.
+_MS_COLUMNS = (3, 7, 9, 10, 14, 16)
 # Fields of ModelUse, and the counters of kit/emulation/models/device.c.
 _MODEL = {
     "read_bytes": "host_bytes_read",
@@ -297,7 +300,8 @@ def cpu_use(host: str, rows: Sequence[Row], measured: MeasuredPhase, offset_ns: 
         ]
         return CpuSample(
             at_ns=measured.experiment_ns(row["at_ns"] - offset_ns),
-            idle_ns=since[3] + since[4],
+            # The time of waiting for I/O may go back (proc(5)).
+            idle_ns=max(0, since[3] + since[4]),
             user_ns=since[0] + since[1],
             system_ns=since[2],
             softirq_ns=since[5] + since[6],
@@ -329,8 +333,11 @@ def device_use(name: str, rows: Sequence[Row], measured: MeasuredPhase) -> Devic
     texts = [found for row in rows if isinstance(found := row["devices"][name], str)]
     if texts:
         raise ValueError(f"{len(texts)} of {len(rows)} samples have no numbers: {texts[0]}")
-    first = rows[0]["devices"][name]
-    samples = tuple(_device_sample(row["devices"][name], first, row["at_ns"], measured) for row in rows)
+    numbers = [*_unwrapped([row["devices"][name] for row in rows])]
+    samples = tuple(
+        _device_sample(each, numbers[0], row["at_ns"], measured)
+        for each, row in zip(numbers, rows, strict=True)
+    )
     before, after = (row.get("counters", {}).get(name) for row in (rows[0], rows[-1]))
     if before is None or after is None:
         return DeviceUse(device=name, samples=samples)
@@ -340,6 +347,18 @@ def device_use(name: str, rows: Sequence[Row], measured: MeasuredPhase) -> Devic
         )
     model = ModelUse(**{field: int(after[key]) - int(before[key]) for field, key in _MODEL.items()})
     return DeviceUse(device=name, samples=samples, model=model)
+
+
+def _unwrapped(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """With sums of ms that go on: the kernel prints 32 bits (block/genhd.c, part_stat_show).
+
+    32 I/Os at a time have filled them after a day and a half.
+    """
+    before, turns = rows[0], Counter[int]()
+    for row in rows:
+        turns.update(at for at in _MS_COLUMNS if at < len(row) and row[at] < before[at])
+        before = row
+        yield [value + (turns[at] << 32) for at, value in enumerate(row)]
 
 
 def _device_sample(

@@ -22,7 +22,8 @@ NEEDED_TREE_BYTES = 3 << 30
 # Message of make-root.sh if the cached modules are for another kernel than Debian's newest.
 STALE_MODULES = "modules were built for"
 _BUILD_DEADLINE_S = 3600.0
-_TOOLS = {
+# Programs that build an image, and their packages, which ./hsp installs.
+NEEDED_TOOLS = {
     "fallocate": "util-linux",
     "flock": "util-linux",
     "mke2fs": "e2fsprogs",
@@ -41,7 +42,7 @@ class StaleModules(HostError):
 
 def check_tools() -> None:
     """Raises HostError if a program that builds images is not installed."""
-    missing = {tool: package for tool, package in _TOOLS.items() if shutil.which(tool) is None}
+    missing = {tool: package for tool, package in NEEDED_TOOLS.items() if shutil.which(tool) is None}
     if missing:
         raise HostError(
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; "

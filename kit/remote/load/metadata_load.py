@@ -1,9 +1,9 @@
 """Does one thing to each file of a tree, and counts how long it takes. Runs on a client, on an NFS mount.
 
-    python3 -I metadata_load.py ACTION ROOT FILES DEPTH WIDTH LEAST MOST FSYNC SUFFIX SEED WINDOW_NS LIMIT_NS
+    python3 -I metadata_load.py ACTION ROOT TREE FSYNC SUFFIX WINDOW_NS LIMIT_NS
 
-The tree below ROOT has WIDTH directories in each, DEPTH deep, and FILES files, of which each directory has as
-many (one more or less). They have LEAST to MOST bytes, log-uniform, by SEED. ACTION:
+The file TREE (kit.config.tree_shape) has what lies below ROOT: {"parents": the number of the directory that
+directory n + 1 is in, "sizes": bytes of each file of directory n}. ACTION:
 
     create   makes directories and files: open, write, fsync with FSYNC = 1, close
     untar    the same, directory by directory, with mode and times of each file, as tar does
@@ -20,14 +20,14 @@ over, when something ends, and at the end:
     {"from_ns", "asked_ns", "to_ns", "calls", ACTION: {"bins": {latency: count}, "min", "max", "sum"}, "end"}
 
 What is counted is a file; with list, ls and rm a directory. "min", "max", "sum" and "calls" (system calls
-that make, change, remove or look, by name) are since the start. "end" is true in the last line. Bins are
-fio's, called by their middle (kit.load.fio_bins). Times in ns of CLOCK_MONOTONIC. It ends with an error after
-LIMIT_NS, at the first call that fails, and where it does not find the files of its tree.
+that make, change, remove or look, by name) are since the start. What ended last was begun at "asked_ns"; the
+rest had ended by then. "end" is true in the last line. Bins are fio's, called by their middle
+(kit.load.fio_bins). Times in ns of CLOCK_MONOTONIC. It ends with an error after LIMIT_NS, at the first call
+that fails, and where it does not find the files of its tree.
 """
 
 import json
 import os
-import random
 import subprocess
 import sys
 import time
@@ -37,12 +37,11 @@ MOST_BIN_NS = 1 << 34
 CHUNK = 1 << 20
 
 
-def directories_of(root, depth, width):
+def directories_of(root, parents):
     """Each after the one that it is in."""
-    found, level = [root], [root]
-    for _ in range(depth):
-        level = [f"{above}/d{number}" for above in level for number in range(width)]
-        found += level
+    found = [root]
+    for number, parent in enumerate(parents, start=1):
+        found.append(f"{found[parent]}/d{number}")
     return found
 
 
@@ -62,19 +61,26 @@ class Counts:
     def ended(self, begun_ns):
         now_ns = time.monotonic_ns()
         took_ns = now_ns - begun_ns
+        is_over = now_ns - self.from_ns >= self.window_ns
+        if is_over and self.bins and 2 * took_ns > self.window_ns:
+            # What had ended before a long wait did not end in it.
+            self.line(begun_ns, begun_ns)
         shift = max(took_ns.bit_length() - BIN_BITS - 1, 0)
         low = min(took_ns, MOST_BIN_NS) >> shift << shift
         key = low + ((1 << shift) >> 1)
         self.bins[key] = self.bins.get(key, 0) + 1
         self.least_ns, self.most_ns = min(self.least_ns, took_ns), max(self.most_ns, took_ns)
         self.sum_ns += took_ns
-        if now_ns - self.from_ns >= self.window_ns:
-            self.line(now_ns)
+        if is_over:
+            self.line(now_ns, begun_ns)
         if now_ns > self.limit_ns:
-            sys.exit("it did not get through its tree in the time of the phase")
+            sys.exit(
+                "it did not get through its tree in the time of the phase: "
+                "give the phase a longer duration, or the tree fewer files"
+            )
 
-    def line(self, now_ns, **more):
-        row = {"from_ns": self.from_ns, "asked_ns": now_ns, "to_ns": now_ns, "calls": self.calls}
+    def line(self, now_ns, asked_ns, **more):
+        row = {"from_ns": self.from_ns, "asked_ns": asked_ns, "to_ns": now_ns, "calls": self.calls}
         if self.bins:
             row[self.action] = {
                 "bins": self.bins,
@@ -90,24 +96,21 @@ class Counts:
 class Tree:
     """The tree, and what is done to it."""
 
-    def __init__(self, counts, root, files, depth, width, sizes, fsync, suffix, seed):
-        self.counts, self.root, self.files, self.fsync = counts, root, files, fsync
-        self.directories = directories_of(root, depth, width)
-        self.suffix, self.random = suffix, random.Random(seed)
-        self.least, self.most = sizes
+    def __init__(self, counts, root, parents, sizes, fsync, suffix):
+        self.counts, self.root, self.sizes, self.fsync = counts, root, sizes, fsync
+        self.directories = directories_of(root, parents)
+        self.suffix = suffix
         # Content that does not compress.
-        self.content = os.urandom(min(self.most, CHUNK))
+        self.content = os.urandom(min(max(map(max, filter(None, sizes))), CHUNK))
+
+    def files(self):
+        """Name and size of each file, directory by directory."""
+        for at, directory in enumerate(self.directories):
+            for number, size in enumerate(self.sizes[at]):
+                yield f"{directory}/f{number}{self.suffix}", size
 
     def names(self):
-        """Of all files, directory by directory."""
-        for number, directory in enumerate(self.directories):
-            for file in range(number, self.files, len(self.directories)):
-                yield f"{directory}/f{file}{self.suffix}"
-
-    def _size(self):
-        return (
-            round(self.least * (self.most / self.least) ** self.random.random()) if self.least else self.most
-        )
+        return (path for path, _ in self.files())
 
     def _make_directory(self, path):
         os.mkdir(path, 0o755)
@@ -129,15 +132,15 @@ class Tree:
     def create(self):
         for path in self.directories:
             self._make_directory(path)
-        for path in self.names():
-            size, begun_ns = self._size(), time.monotonic_ns()
+        for path, size in self.files():
+            begun_ns = time.monotonic_ns()
             self._write(path, size)
             self.counts.ended(begun_ns)
 
     def untar(self):
         made = set()
-        for path in self.names():
-            size, begun_ns = self._size(), time.monotonic_ns()
+        for path, size in self.files():
+            begun_ns = time.monotonic_ns()
             self._make_above(os.path.dirname(path), made)
             self._write(path, size)
             os.chmod(path, 0o640)
@@ -180,7 +183,7 @@ class Tree:
                 self.counts.call("stat")
             found += len(entries)
             self.counts.ended(begun_ns)
-        wanted = self.files + len(self.directories) - 1
+        wanted = sum(map(len, self.sizes)) + len(self.directories) - 1
         if found != wanted:
             sys.exit(f"the directories have {found} entries, not the {wanted} of the tree")
 
@@ -224,19 +227,19 @@ ACTIONS = {
 
 
 def main():
-    action, root, *numbers = sys.argv[1:]
-    suffix = numbers.pop(6)
-    files, depth, width, least, most, fsync, seed, window_ns, limit_ns = map(int, numbers)
+    action, root, path, fsync, suffix, window_ns, limit_ns = sys.argv[1:]
+    with open(path) as file:
+        made = json.load(file)
     here = os.path.dirname(os.path.abspath(__file__))
     if os.path.exists(here + "/start.py"):
         subprocess.check_call([sys.executable, "-I", "start.py"], cwd=here)
-    counts = Counts(action, window_ns, limit_ns)
-    tree = Tree(
-        counts, root, files, depth, width, (least, most), fsync, suffix if suffix != "-" else "", seed
-    )
+    counts = Counts(action, int(window_ns), int(limit_ns))
+    suffix = suffix if suffix != "-" else ""
+    tree = Tree(counts, root, made["parents"], made["sizes"], int(fsync), suffix)
     counts.from_ns = time.monotonic_ns()
     ACTIONS[action](tree)
-    counts.line(time.monotonic_ns(), end=True)
+    now_ns = time.monotonic_ns()
+    counts.line(now_ns, now_ns, end=True)
 
 
 if __name__ == "__main__":

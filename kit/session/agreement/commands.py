@@ -74,11 +74,13 @@ def _of_faults(plan: Plan) -> Iterator[str]:
 
 
 def _of_power(plan: Plan) -> Iterator[str]:
-    power = plan.testbed.power if plan.workload.power_loss else None
-    if power:
+    power, restart, restarts = plan.testbed.power, plan.testbed.restart, plan.workload.restarts
+    if power and (plan.workload.power_loss or "power-cut" in restarts):
         where = _HERE if power.host == "controller" else plan.testbed.server.host
         for key, argv in (("off", power.off), ("on", power.on), ("count", power.count)):
             yield from _line(where, f"{key} of [power]", argv)
+    if restart and "reboot" in restarts:
+        yield from _line(plan.testbed.server.host, "command of [restart]", restart.command)
 
 
 def _ssh_config(path: Path) -> tuple[list[str], str]:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kit.config.testbed import read_testbed
+from kit.config.testbed import TABLES_WITH_COMMANDS, read_testbed
 from kit.core.errors import ConfigError, KitError
 from kit.core.text import safe_text
 from kit.recovery import registry
@@ -65,7 +65,7 @@ def _shown(path: Path, sources: tuple[str, str]) -> Iterator[str]:
         yield f"  server: {bed.server.host}"
         yield from (f"  client: {client.host}" for client in bed.client)
         yield f"  ssh_config: {bed.ssh_config or 'none but your own'}"
-        tables = [key for key in ("power", "setting", "command") if getattr(bed, key)]
+        tables = [key for key in TABLES_WITH_COMMANDS if getattr(bed, key)]
         yield f"  tables with commands: {', '.join(tables) or 'none'}"
     if (path / "journal.jsonl").exists():
         try:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from kit.core.errors import ConfigError
-from kit.core.text import safe_text
+from kit.core.text import commas, safe_text
 from kit.importers.source import Block, Source
 from kit.sizes.tier_sizes import MOST_RECORD_BYTES
 from reports.size.trace import MOST_ACCESSES, MOST_BLOCKS, WARM_PART, BlockTrace, mixed
@@ -38,6 +38,9 @@ _EXAMPLE = "its lines are: key,bytes,op,time_ns, of which the key alone must be 
 
 def read_key_list(path: Path, block_bytes: int | None) -> BlockTrace:
     """The trace of a file. `block_bytes`: where no column says it. Raises ConfigError."""
+    if block_bytes is not None and not 1 <= block_bytes <= MOST_RECORD_BYTES:
+        text = f"--block is {commas(block_bytes)} bytes: a block of ZFS has 1 to {commas(MOST_RECORD_BYTES)}"
+        raise ConfigError(text, "such as --block 128KiB")
     source = Source(path)
     kept = _Sample()
     layout: _Layout | None = None
@@ -46,6 +49,9 @@ def read_key_list(path: Path, block_bytes: int | None) -> BlockTrace:
         kept.add(*layout.rows(block))
     if layout is None or not kept.rows:
         raise source.fail(None, "there are no requests in it", _EXAMPLE)
+    if not kept.held:
+        text = "one key has nearly all requests: there is nothing to sample"
+        raise source.fail(None, text, "remove its lines to ask about the others: any cache has it")
     return kept.trace(layout.has_times)
 
 
@@ -162,12 +168,12 @@ def _cells(line: str, separator: str) -> list[str]:
 
 
 class _Sample:
-    """Requests of one in `one_in` blocks, as they come. `rows`: of the whole list."""
+    """Requests of one in `one_in` blocks, as they come. `rows`: of the whole list; `held`: of these."""
 
     def __init__(self) -> None:
         self.rows, self.one_in = 0, 1
         self._parts: list[tuple[npt.NDArray[np.generic], ...]] = []
-        self._held, self._next_look = 0, MOST_BLOCKS
+        self.held, self._next_look = 0, MOST_BLOCKS
         # Rows, and reads among them, up to some places of the list.
         self._reads = [(0, 0)]
 
@@ -180,24 +186,22 @@ class _Sample:
             self._reads.append((rows + part.size, reads + int(np.count_nonzero(part))))
         self.rows += hashed.size
         self._keep((hashed, *columns, place))
-        while self._held > self._next_look:
+        while self.held > self._next_look:
             blocks = np.unique(np.concatenate([part[0] for part in self._parts])).size
-            if blocks > MOST_BLOCKS or self._held > MOST_ACCESSES:
+            if blocks > MOST_BLOCKS or self.held > MOST_ACCESSES:
                 self.one_in *= 2
-                parts, self._parts, self._held = self._parts, [], 0
+                parts, self._parts, self.held = self._parts, [], 0
                 for held in parts:
                     self._keep(held)
-            self._next_look = min(self._held + MOST_BLOCKS, MOST_ACCESSES)
+            self._next_look = min(self.held + MOST_BLOCKS, MOST_ACCESSES)
 
     def _keep(self, part: tuple[npt.NDArray[np.generic], ...]) -> None:
         hashes = mixed(part[0].astype(np.uint64), _SAMPLE_ROUND)
         chosen = hashes & np.uint64(self.one_in - 1) == 0
         self._parts.append(tuple(each[chosen] for each in part))
-        self._held += int(np.count_nonzero(chosen))
+        self.held += int(np.count_nonzero(chosen))
 
     def trace(self, has_times: bool) -> BlockTrace:
-        if not self._held:
-            raise ConfigError("one key has nearly all requests: there is nothing to sample", "")
         hashed, size, read, times, place = (np.concatenate(each) for each in zip(*self._parts, strict=True))
         blocks, last, number = np.unique(hashed[::-1], return_index=True, return_inverse=True)
         exact = self.one_in == 1

@@ -12,7 +12,7 @@ import polars as pl
 
 from kit.config.tables.phase_table import MOST_ONE_IN
 from kit.core.errors import ConfigError
-from kit.core.text import listed, safe_text
+from kit.core.text import listed, safe_text, whole
 from kit.session.sizing.key_list import read_key_list
 from kit.sizes import tier_sizes
 from kit.sizes.tier_sizes import (
@@ -202,7 +202,7 @@ def _sizes_now(
     """ARC and L2ARC: as asked for, as set, or as the server's counters had them in the end."""
     limit = tunables.get("zfs_arc_max", "0")
     counters = phase.arc if phase else None
-    arc = asked.arc or (int(limit) if limit.isdecimal() and len(limit) < 20 else 0)
+    arc = asked.arc or whole(limit) or 0
     arc = arc or ((counters.limit_bytes or counters.size_bytes) if counters else 0) or 0
     if not arc:
         raise ConfigError(

@@ -113,6 +113,11 @@ _PHASE = (
         "See the other ids.",
     ),
     CheckId(
+        "EXPECTED-TIERS", "No I/O of a phase is of a tier that the workload expects.",
+        "Look at the tier's device, and at `hsp plan`; or correct `tiers` of the phase.",
+        traced=True, asked_by=EACH,
+    ),
+    CheckId(
         "BINS-OVERLAP", "Bins of latencies overlap.",
         "Copy the run directory again.", of_imports=True,
     ),
@@ -177,7 +182,7 @@ _PHASE = (
         asked_by="power_loss",
     ),
     CheckId(
-        "POWER-UNPROVEN", "No count of the devices proves a power loss.",
+        "POWER-UNPROVEN", "No count of the devices, or write verifier, proves a power loss.",
         "Look whether the power really goes, and for smartctl and nvme on the server.", asked_by="power_loss",
     ),
     CheckId(
@@ -186,7 +191,7 @@ _PHASE = (
     ),
     CheckId(
         "POWER-LOSS-LOST", "Acknowledged writes were gone after a power loss.",
-        "The device does not keep what it acknowledges: do not use it as a log.",
+        "Device or export does not keep what it acknowledges: no log, and no appliance, to use.",
         asked_by="power_loss", makes="invalid",
     ),
     CheckId(
@@ -222,6 +227,11 @@ _PHASE = (
     CheckId(
         "FLUSHES", "A write cache that may be volatile got no FLUSH, or too few, for acknowledged writes.",
         "Set zil_nocacheflush and zfs_nocacheflush to 0.", asked_by=EACH,
+    ),
+    CheckId(
+        "CAPACITY", "Up to which rate a limit of the p99 is kept is not known.",
+        "The sentence says why: a client that is too slow, too few I/Os a look, a server that changes.",
+        asked_by=EACH,
     ),
     CheckId(
         "FORCES-LOST", "Acknowledged forced writes are lost or damaged.",

@@ -1,4 +1,4 @@
-"""Latencies of writes and of their forces, as counts: of `hsp slog` and of phases. Times in ns."""
+"""Latencies of writes and of their forces in a phase, as counts. Times in ns."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ Positive = Annotated[int, Field(ge=1, le=1 << 53)]
 _BINS = 2048
 # Of the program of a phase, in the time of a lab that is slowed down by at most 100.
 _MOST_EXACT_NS = 10**8
+# Methods without a write: what a command takes where there is nothing to bring to the medium.
+FLUSH_IDLE, READ_CACHED = WITHOUT_WRITES = ("flush_idle", "read_cached")
 _Bin = Annotated[int, Field(ge=0, lt=_BINS)]
 
 
@@ -66,6 +68,15 @@ class Latencies(Stored):
     def ios(self) -> int:
         return sum(count for _, count in self.bins)
 
+    def rank_ns(self, rank: int) -> float | None:
+        """The latency of that rank, from 1: the middle of its bin. None beyond the last."""
+        upto = 0
+        for low, high, count in self.edges:
+            upto += count
+            if upto >= rank:
+                return min(max((low + high - 1) / 2, self.min_ns), self.max_ns)
+        return None
+
     @property
     def mean_ns(self) -> float:
         return self.sum_ns / self.ios
@@ -74,7 +85,7 @@ class Latencies(Stored):
 _SUMMED = ("files", "threads", "forces", "records", "overwritten")
 
 
-def _together(parts: Sequence[Latencies]) -> Latencies | None:
+def together(parts: Sequence[Latencies]) -> Latencies | None:
     if not parts:
         return None
     counts: Counter[int] = Counter()
@@ -89,9 +100,9 @@ def _together(parts: Sequence[Latencies]) -> Latencies | None:
 
 
 class Forces(Stored):
-    """Forced writes (kit.config.tables.force_table): of a phase, or of a test of `hsp slog`.
+    """Forced writes of a phase (kit.config.tables.force_table).
 
-    `forces` calls that force, for `records`; of a test without a write, its commands.
+    `forces` calls that force, for `records`; of a method without a write, its commands.
 
     `group`: the writes of a force and the force, until all is safe; `write`: those writes alone; `force`: the
     call that forces, None where each write is forced itself, or nothing is. `files`, `threads`: of all
@@ -150,7 +161,7 @@ class Forces(Stored):
         read = [(each.recovered, each.damaged) for each in parts]
         known = all(recovered is not None for recovered, _ in read)
         latencies = {
-            name: _together([each for part in parts if (each := getattr(part, name)) is not None])
+            name: together([each for part in parts if (each := getattr(part, name)) is not None])
             for name in ("group", "write", "force")
         }
         return first.model_copy(
@@ -162,6 +173,10 @@ class Forces(Stored):
                 "damaged": sum(damaged or 0 for _, damaged in read) if known else None,
             }
         )
+
+    @property
+    def writes(self) -> bool:
+        return self.method not in WITHOUT_WRITES
 
     @property
     def lost(self) -> int:

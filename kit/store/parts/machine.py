@@ -1,4 +1,4 @@
-"""A machine: its health and its drives' in a phase, buses and DRAM of its devices, findings of its host."""
+"""A machine: its health and that of drives, buses, DRAM of devices, findings and settings of its host."""
 
 from __future__ import annotations
 
@@ -65,6 +65,23 @@ class HostFinding(Stored):
     @property
     def sentence(self) -> str:
         return f"{self.host}: {self.check}: {self.found}. {self.meaning}"
+
+
+class HostSetting(Stored):
+    """What the workload's [host] set on the server, or on each client, and its value before.
+
+    `path`: a star in it stands for all CPUs; `before` then has each value that one of them had.
+    """
+
+    name: str
+    path: str
+    before: str
+    set: str
+    on: Annotated[Literal["server", "clients"], Field(exclude_if=lambda on: on == "server")] = "server"
+
+    @property
+    def label(self) -> str:
+        return self.path if self.on == "server" else f"{self.path} of clients"
 
 
 class Warmup(Stored):

@@ -49,5 +49,6 @@ class MetadataRow(Stored):
     """A phase with a tree. `matched`: nfsd, the tracer and the load counted the same."""
 
     phase: str
+    title: str = ""
     load: Metadata
     matched: bool

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from kit.store.parts.resource_use import PoolSpace
 from kit.store.stored import Count, Many, Nanoseconds, Stored
 
 
 class ObservedPool(Stored):
     """`log_vdevs`: ids of its log devices; empty: its log blocks lie on its data vdevs.
 
-    `special_vdevs`: of its special and dedup vdevs.
+    `special_vdevs`: of its special and dedup vdevs. `space`: at the begin.
     """
 
     name: str
     log_vdevs: Many[Count] = ()
     special_vdevs: Many[Count] = ()
+    space: PoolSpace | None = None
 
 
 class CallerRow(Stored):

@@ -5,7 +5,7 @@ Times in ns of the experiment. A sample's `at_ns` is since the run began; its su
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -94,6 +94,14 @@ class SpecialUse(Stored):
     device_reads: Count
 
 
+class PoolSpace(Stored):
+    """How full the data vdevs of a pool are. `fragmentation_percent`: of free space; None: not known."""
+
+    size_bytes: Count
+    allocated_bytes: Count
+    fragmentation_percent: Count | None
+
+
 class SpecialRow(Stored):
     """Of a phase, for its readers: `metadata_reads` as of kit.store.phase.Phase.
 
@@ -131,6 +139,24 @@ class CacheSample(Stored):
     rebuild_failures: Count
 
 
+class Restarted(Stored):
+    """A restart of the server before a phase, in ns of the experiment since the run began.
+
+    `begin_ns`: when its command, or that which cuts the power, was run; `up_ns`: the server answered, with
+    its disks and its NFS server; `import_ns`: the import of the pool began. `rebuilt_ns`: from then until
+    each cache device had been read, None if not all were when the phase ended; `rebuilt_bytes`: of records
+    (before compression) that the L2ARC had again; `failures`: devices without a header that it could use.
+    """
+
+    kind: Literal["reboot", "power-cut"]
+    begin_ns: Nanoseconds
+    up_ns: Nanoseconds
+    import_ns: Nanoseconds
+    rebuilt_ns: Count | None = None
+    rebuilt_bytes: Count = 0
+    failures: Count = 0
+
+
 class CachePoint(Stored):
     """A window of a phase: the reads that ended in it, from `at_s` of the phase on.
 
@@ -160,12 +186,18 @@ class CacheReached(Stored):
 class CacheImport(Stored):
     """An export and import of the pool: from `begin_s` to `end_s` of the phase no request was answered.
 
+    Or a restart of the server (`kind`), before the phase: `begin_s` is negative, and before it are the reads
+    of the phase before. `import_s`: when its import began; None with the others, where that is `begin_s`.
+
     `share_before`, `share_after`: the L2ARC's of the reads in the `window_s` before and after, and
-    `cached_before`, `cached_after` those of ARC and L2ARC; None of too few reads. `rebuilt_s`: since
-    `begin_s`, when a sample showed that each cache device had been read, None if not all were;
+    `cached_before`, `cached_after` those of ARC and L2ARC; None of too few reads. `reads_before`,
+    `reads_after`: all of them there; None in what was stored before they were. `rebuilt_s`: since
+    `begin_s` or `import_s`, when a sample showed that each cache device had been read, None if not all were;
     `rebuilt_bytes`: what was rebuilt until the phase ended.
     """
 
+    kind: Literal["export-import", "reboot", "power-cut"] = "export-import"
+    import_s: float | None = None
     begin_s: float
     end_s: float
     window_s: float
@@ -173,6 +205,8 @@ class CacheImport(Stored):
     share_after: float | None
     cached_before: float | None
     cached_after: float | None
+    reads_before: Count | None = None
+    reads_after: Count | None = None
     rebuilt_s: float | None
     rebuilt_bytes: Count
     failures: Count

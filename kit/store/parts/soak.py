@@ -63,9 +63,10 @@ class ImpactRow(Stored):
     """A percentile in the phases `beside` as a multiple of that in the phases `alone`.
 
     `range`: 95 % over the phases, whose numbers are `over`; with one on a side what is open within this run.
-    `ok`: None where no limit was declared, or where it is open.
+    `ok`: None where no limit was declared, or where it is open. `titles`: of the first phases.
     """
 
+    titles: tuple[str, str] = ("", "")
     alone: str | tuple[str, ...]
     beside: str | tuple[str, ...]
     op: str

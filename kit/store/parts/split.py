@@ -1,4 +1,4 @@
-"""Where the time of requests went (docs/why-slow.md), and what the tracer that says so costs."""
+"""Where the time of requests went, at the server and before it (docs/why-slow.md); what the tracer costs."""
 
 from __future__ import annotations
 
@@ -83,6 +83,72 @@ class SplitPhase(Stored):
     why: str
     tiers: Many[SplitTier]
     savings: Many[SplitSaving]
+
+
+class NullCalls(Stored):
+    """Calls of NULL, one after the other over a connection of their own, in ns of the experiment.
+
+    `own_ns`: the median part of each that is of the program that calls. `p99_ns`: None of too few.
+    """
+
+    calls: Count
+    mean_ns: Nanoseconds
+    least_ns: Nanoseconds
+    p50_ns: Nanoseconds
+    p99_ns: Nanoseconds | None
+    own_ns: Nanoseconds
+
+
+class ClientNetwork(Stored):
+    """Of a client in a phase. `transport`: "tcp" or "rdma"; `connections` of its mount.
+
+    `before`, `after`: the load; None: not measured, and `why`.
+    """
+
+    host: str
+    transport: str = ""
+    connections: Count = 0
+    before: NullCalls | None = None
+    after: NullCalls | None = None
+    why: str = ""
+
+    @property
+    def measured(self) -> tuple[NullCalls, ...]:
+        return tuple(each for each in (self.before, self.after) if each)
+
+
+class LatencyParts(Stored):
+    """The mean latency of an op at the clients, in us, as a sum: network + nfsd + rest.
+
+    `network_us`: the mean of NULL; `network_p50_us`: the smaller median, of before and after. `rest_us`: the
+    wait for a thread of nfsd, bytes of data on the wire, and the client itself; less than 0 where the network
+    was slower idle than under the load. None: not known, and `why`.
+    """
+
+    op: str
+    ios: Count
+    client_us: float
+    network_us: float | None = None
+    network_p50_us: float | None = None
+    nfsd_us: float | None = None
+    rest_us: float | None = None
+    why: str = ""
+
+    @property
+    def network_share(self) -> float:
+        """Of the client's mean, of 1, at least: no more than what nfsd leaves. 0: not known."""
+        if self.network_p50_us is None or not self.client_us:
+            return 0.0
+        left_us = self.client_us - (self.nfsd_us or 0.0)
+        return max(0.0, min(self.network_p50_us, left_us)) / self.client_us
+
+
+class NetworkPhase(Stored):
+    """A phase over mounts: each client's calls of NULL, and what they are of its operations."""
+
+    phase: str
+    clients: Many[ClientNetwork]
+    ops: Many[LatencyParts]
 
 
 class ObserverRatio(Stored):

@@ -94,7 +94,7 @@ def _holding(known: Mapping[str, Device], phase: Phase) -> list[DeviceUse]:
 def outcomes(phases: Sequence[Phase]) -> Iterator[Outcome]:
     """Of each phase with forced writes: whether all acknowledged records are there as they were written."""
     for phase in phases:
-        if phase.forces is not None:
+        if phase.forces is not None and phase.forces.writes:
             text = problem(phase)
             made = Outcome.failed("FORCES-LOST", f"{text}.", phase.name) if text else None
             yield made or Outcome.ok("FORCES-LOST", phase.name)

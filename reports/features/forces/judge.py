@@ -9,6 +9,7 @@ from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.parts.forces import Latencies
 from kit.store.summary import ForcesRow, Row
+from reports.devices.slog import slog_tests
 from reports.features.feature import Feature, Judged
 from reports.features.forces.durability import durability, outcomes
 from reports.statistics.quantiles import figures_us
@@ -28,7 +29,7 @@ _WORTH = {
 def describe(manifest: Manifest) -> Iterator[ForcesRow]:
     """A row per phase with forced writes."""
     for phase in manifest.phases:
-        if forces := phase.forces:
+        if (forces := phase.forces) and forces.writes:
             durable = durability(manifest, phase)
             p50_us, p99_us = _quantiles_us(forces.group)
             yield ForcesRow(
@@ -68,7 +69,9 @@ def sentences(rows: Iterable[ForcesRow]) -> Iterator[str]:
 
 def _judged(manifest: Manifest, _: Latency, __: Sequence[Row]) -> Judged:
     rows = [*describe(manifest)]
-    return Judged({"forces": rows}, [*outcomes(manifest.phases)], [*sentences(rows)])
+    # With the tables of `hsp slog` a sentence is said of what may be lost alone.
+    told = [row for row in rows if row.may_lose] if any(slog_tests(manifest)) else rows
+    return Judged({"forces": rows}, [*outcomes(manifest.phases)], [*sentences(told)])
 
 
 FEATURE = Feature(_judged)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from kit.core.text import listed
 from kit.core.units import commas, format_latency, format_percent
-from kit.store.labels import NFS_METADATA, SERVER
+from kit.store.labels import CLIENT, NFS_METADATA, SERVER
 from kit.store.manifest import Manifest
 from kit.store.parts.metadata import MetadataRow
 from kit.store.summary import Row, Summary
@@ -19,6 +19,8 @@ _MAIN = {
     "ls": ("readdirplus", "readdir"),
 }  # fmt: skip
 _OPENS, _LOOKS = ("create", "untar"), ("stat", "list", "ls")
+# What is counted at a client is a directory (kit/remote/load/metadata_load.py).
+_OF_DIRECTORIES = ("list", "ls", "rm")
 # Fewer are no tier of the operation.
 _LEAST_SHARE = 0.01
 _PLACES = {
@@ -33,6 +35,7 @@ def describe(manifest: Manifest) -> list[MetadataRow]:
     return [
         MetadataRow(
             phase=each.name,
+            title=each.title or "",
             load=each.metadata,
             matched=all(check.closes for check in each.checks if check.id == "NFS-OPERATIONS"),
         )
@@ -47,7 +50,7 @@ def operations(summary: Summary, phase: str) -> list[Row]:
 
 
 def sentences(summary: Summary, actions: Collection[str] = tuple(_MAIN)) -> Iterator[str]:
-    """One a phase with one of these actions: how long its operation takes, and where."""
+    """One a phase with one of these actions: how long a file takes at the client, and its operation where."""
     for each in summary.metadata:
         if each.load.action not in actions:
             continue
@@ -58,7 +61,20 @@ def sentences(summary: Summary, actions: Collection[str] = tuple(_MAIN)) -> Iter
         )
         if op and mine:
             looks = each.load.action in _LOOKS
-            yield f"{each.phase}: {op.upper()} takes {listed([_taken(row, looks) for row in mine])}."
+            whole = _at_client(summary, each)
+            of_op = f"{op.upper()} takes {listed([_taken(row, looks) for row in mine])}."
+            yield f"{each.title or each.phase}: {whole}{of_op}"
+
+
+def _at_client(summary: Summary, row: MetadataRow) -> str:
+    """Such as "a file takes 1.2 ms (p50) at the client; "; "" if they are too few for a p50."""
+    mine = [
+        each for each in summary.rows_of(CLIENT) if each.phase == row.phase and each.op == row.load.action
+    ]
+    if len(mine) != 1 or not mine[0].p50_us:
+        return ""
+    thing = "directory" if row.load.action in _OF_DIRECTORIES else "file"
+    return f"a {thing} takes {format_latency(mine[0].p50_us)} (p50) at the client; "
 
 
 def _main(row: MetadataRow) -> Sequence[str]:

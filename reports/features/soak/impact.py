@@ -53,7 +53,8 @@ def _of_sides(
     for tier in expected or ["all"]:
         cells = mine.filter(pl.col("tier") == tier)
         for figure, q in _QUANTILES.items() if cells.height else ():
-            yield _row(impact, tier, figure, limits[figure], _ratio(cells, sides, latency, q))
+            row = _row(impact, tier, figure, limits[figure], _ratio(cells, sides, latency, q))
+            yield row.model_copy(update={"titles": tuple(side[0].title or "" for side in sides)})
 
 
 def _ratio(
@@ -121,8 +122,32 @@ def _remedy(row: ImpactRow) -> str:
 
 def sentences(rows: Sequence[ImpactRow]) -> Iterator[str]:
     """One for each pair of sides and tier."""
+    for found in _pairs(rows):
+        first = found[0]
+        alone, beside = (
+            f'"{title}"' if title else _names(side)
+            for title, side in zip(first.titles, (first.alone, first.beside), strict=True)
+        )
+        what = ios_words(first.op, first.tier)
+        yield f"{what[0].upper()}{what[1:]}, {beside} against {alone}: {', '.join(map(_words, found))}."
+
+
+def answer(rows: Sequence[ImpactRow]) -> Iterator[str]:
+    """Of the pair whose p50 is known to differ most; of the first one where none is known to differ."""
+    if pairs := _pairs(rows):
+        yield from sentences(max(pairs, key=_change))
+
+
+def _pairs(rows: Sequence[ImpactRow]) -> list[list[ImpactRow]]:
     pairs: dict[tuple[str, str, str, str], list[ImpactRow]] = {}
     for row in rows:
         pairs.setdefault((_names(row.alone), _names(row.beside), row.op, row.tier), []).append(row)
-    for (alone, beside, op, tier), found in pairs.items():
-        yield f"{beside} against {alone}, {ios_words(op, tier)}: {', '.join(map(_words, found))}."
+    return [*pairs.values()]
+
+
+def _change(found: Sequence[ImpactRow]) -> float:
+    """Of p50, as a logarithm; 0 where it may be none."""
+    row = found[0]
+    if not row.ratio or not row.range or row.range[0] <= 1 <= row.range[1] or min(row.over) < 2:
+        return 0.0
+    return abs(math.log(row.ratio))

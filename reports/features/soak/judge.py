@@ -219,7 +219,7 @@ def _reason(name: str, drift: SoakDrift, rows: int, *, few: bool) -> str:
 
 def _answer(summary: Summary) -> Iterator[str]:
     yield from [*sentences(summary.soak)][:1]
-    yield from [*impact.sentences(summary.impact)][:1]
+    yield from impact.answer(summary.impact)
 
 
 FEATURE = Feature(judge, _answer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from kit.core.text import listed
+from kit.core.text import listed, whole
 from kit.core.units import format_latency, format_percent
 from kit.store.labels import EITHER_LOG, SERVER, tier_name
 from kit.store.manifest import Manifest
@@ -41,14 +41,15 @@ def describe(manifest: Manifest) -> list[SpecialRow]:
 def _small_blocks_part(manifest: Manifest) -> float:
     set_ = {each.name: each.set for each in manifest.tunables}
     percent = set_.get(_RESERVE) or manifest.modules.get("zfs", {}).get(_RESERVE) or str(_RESERVE_PERCENT)
-    return 1 - min(int(percent), 100) / 100 if percent.isdecimal() else 1 - _RESERVE_PERCENT / 100
+    number = whole(percent)
+    return 1 - min(_RESERVE_PERCENT if number is None else number, 100) / 100
 
 
 def _is_in_place(manifest: Manifest, phase: Phase) -> bool:
     """Of records on special vdevs, whether writes are large enough, or the dataset is for throughput."""
     properties = (manifest.dataset.properties if manifest.dataset else None) or {}
-    record, small = (properties.get(name, "") for name in ("recordsize", "special_small_blocks"))
-    on_special = record.isdecimal() and small.isdecimal() and int(record) <= int(small)
+    record, small = (whole(properties.get(name, "")) for name in ("recordsize", "special_small_blocks"))
+    on_special = record is not None and small is not None and record <= small
     large = (phase.block_bytes_by_op.get("write") or phase.block_bytes or 0) >= _IN_PLACE_BYTES
     return on_special and (large or properties.get("logbias") == "throughput")
 
@@ -79,7 +80,7 @@ def _full(others: Sequence[Row], use: SpecialUse, most: float) -> str:
     """Why disks answer as well."""
     if not any(row.tier == "disk" for row in others):
         return ""
-    part = use.allocated_bytes / use.size_bytes
+    part = use.allocated_bytes / max(use.size_bytes, 1)
     full = f"the special vdev is {format_percent(part)} full"
     if part >= _NEARLY * most:
         return f": {full}, and from {format_percent(most)} on small blocks go to disks"

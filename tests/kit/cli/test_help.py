@@ -109,6 +109,21 @@ def test_the_manual_page_is_the_help(hsp_here: Called) -> None:
     assert all(f".SS hsp {words} " in page for words in TARGETS)
 
 
+@pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])
+def test_the_stored_scripts_of_shells_are_those_of_the_command(hsp_here: Called, shell: str) -> None:
+    stored = STORED_PAGE.with_name("completions") / f"hsp.{shell}"
+    script = hsp_here("help", "completion", shell).stdout
+    assert script == stored.read_text(), f"run: hsp help completion {shell} > {stored}"
+    # zsh reads the first line alone.
+    assert shell != "zsh" or script.startswith("#compdef hsp\n")
+
+
+@pytest.mark.parametrize("words", [[], ["tcsh"], ["bash", "zsh"]], ids=" ".join)
+def test_a_script_is_for_one_shell_that_is_known(hsp_here: Called, words: list[str]) -> None:
+    done = hsp_here("help", "completion", *words)
+    assert done.returncode == 2 and "hsp help completion bash|fish|zsh" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

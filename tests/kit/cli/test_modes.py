@@ -92,9 +92,11 @@ MODES: list[tuple[str | None, str]] = [
     (None, "new testbed --candidates sdx sdy"),
     ("the help of commands", "help run"),
     ("one schema", "help schema testbed"),
+    ("a list of claims", "reproduce --list"),
 ]  # fmt: skip
 # Values with an effect where the option has one: mostly what cannot be; who does not look refuses none.
 VALUES = {
+    "--speed": "2",
     "--seed": "7", "--repeat": "5", "--port": "1", "--per-octave": "4", "--every": "100ms", "--number": "1",
     "--last": "2", "--writes": "100", "--state": "fresh", "--verdict": "failed", "--by": "version",
     "--of": "read", "--op": "write", "--layer": "client", "--unit": "ms",

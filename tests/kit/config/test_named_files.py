@@ -39,7 +39,7 @@ STORED = {
     "manifest": (
         "appliance.export command.[] findings.[].host host_settings.[].path import.files.[].file "
         "import.source.files import.source.program mount.source phases.[].checks.[].source "
-        "phases.[].client_log.slowest.[].host "
+        "phases.[].client_log.slowest.[].host phases.[].network.[].host "
         "phases.[].machines.[].host phases.[].clients.[].host phases.[].cpu.[].host "
         "observed.file_systems.[] observed.callers.[].file_system observed.files.[].file_system "
         "phases.[].extremes.[].host phases.[].shares.source "
@@ -48,9 +48,10 @@ STORED = {
     "summary": (
         "accounting.phases.[].checks.[].source accounting.phases.[].shares.source "
         "accounting.phases.[].unavailable.[].source reference.source use.[].cpu.[].host clients.[].host "
-        "observed.[].file_system observed.[].program"
+        "network.[].clients.[].host observed.[].file_system observed.[].program"
     ),
     "series": "",
+    "gallery": "rows.[].files.[] left_out.[].file",
     "slog": "host",
     "sheet": "",
     "size": "",

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kit.config.sweep import class_of, read_sweep, with_sets
+from kit.config.lengths import with_sets
+from kit.config.sweep import class_of, read_sweep
 from kit.config.workload import workload_of
-from kit.config.workload_base import read_source
+from kit.config.workload_base import WORKLOADS, read_source
 from kit.core.errors import ConfigError
 
 HEAD = 'format = 1\nname = "mine"\ntitle = "Mine"\nbase = "top-speeds"\n'
@@ -61,6 +62,7 @@ def test_axes_of_the_base_are_taken_over(tmp_path: Path) -> None:
         ("job.bs", "phase"), ("phase.duration", "phase"),
         ("phase.read.duration", "phase"), ("phase.read.title", None), ("dataset.recordsize", "build"),
         ("pool.data", "build"), ("tunables.zfs_txg_timeout", "build"), ("nfs.version", "build"),
+        ("nfs.nconnect", "build"), ("nfs.proto", "build"),
         ("use.log", "build"), ("phase", "nothing"), ("precondition.fills", "build"), ("phase.name", None),
         ("title", None), ("use.server", None), ("job", None),
     ],
@@ -159,6 +161,60 @@ def test_set_changes_a_key_of_every_phase(tmp_path: Path) -> None:
     assert workload.dataset.properties["recordsize"] == "4KiB"
     assert {phase.options["bs"] for phase in workload.phase} == {"4k"}
     assert {phase.duration for phase in workload.phase} == {10**9}
+
+
+def test_set_changes_a_key_of_open_loops() -> None:
+    source = with_sets(read_source(WORKLOADS / "capacity.toml"), ["open.threads=8"])
+    assert [phase.open and phase.open.threads for phase in workload_of(source).phase] == [8, 8]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("force.threads=4", "no phase of the workload has force"),
+        ("open.rate=4", "no phase of the workload has open"),
+        ("array.level=raid0", "no phase of the workload has array"),
+        ("phase.nosuch.duration=1s", "no phase of the workload is called 'nosuch'"),
+    ],
+)
+def test_a_set_that_would_change_nothing_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "w.toml").write_text(HEAD)
+    with pytest.raises(ConfigError, match=said):
+        with_sets(read_source(tmp_path / "w.toml"), [text])
+
+
+@pytest.mark.parametrize("value", ["1979-05-27", "[1979-05-27]", "07:32:00", "9" * 5000, "[" * 3000])
+def test_a_value_that_toml_has_and_json_has_not_is_refused_as_text(value: str) -> None:
+    source = with_sets(read_source(WORKLOADS / "metadata.toml"), [f"tree.files={value}"])
+    with pytest.raises(ConfigError, match=r"tree\.files: expected an integer, found the string") as error:
+        workload_of(source)
+    assert len(error.value.message) < 1000
+
+
+@pytest.mark.parametrize("table", ["tree.files=5", "capacity.p99_max=1ms"])
+def test_a_table_of_loads_that_no_phase_has_is_refused(table: str) -> None:
+    with pytest.raises(ConfigError, match="of which load"):
+        workload_of(with_sets(read_source(WORKLOADS / "top-speeds.toml"), [table]))
+
+
+RATES = """
+format = 1
+name = "w"
+title = "W"
+base = "capacity"
+[[phase]]
+name = "writes"
+open = { op = "write", block = "4KiB", rate = 100 }
+"""
+
+
+def test_a_capacity_of_the_base_may_be_left_over(tmp_path: Path) -> None:
+    """It cannot be taken away."""
+    (tmp_path / "w.toml").write_text(RATES)
+    assert workload_of(read_source(tmp_path / "w.toml")).phase[0].open
+    (tmp_path / "w.toml").write_text(f'{RATES}[capacity]\np99_max = "1ms"\n')
+    with pytest.raises(ConfigError, match="of which load"):
+        workload_of(read_source(tmp_path / "w.toml"))
 
 
 @pytest.mark.parametrize("text", ["job.bs", "name=x", "use.log=1", "=4k", "phase=read"])

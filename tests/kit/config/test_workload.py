@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from kit.config.workload import Dataset, Pool, WorkingSet, Workload, read_workload
+from kit.config.workload import Dataset, Nfs, Pool, WorkingSet, Workload, read_workload
 from kit.config.workload_base import WORKLOADS, find_workload
 from kit.core.errors import ConfigError
 
@@ -38,7 +38,10 @@ def refused(tmp_path: Path, text: str) -> str:
 def test_the_shipped_workloads_load(file: Path) -> None:
     workload = read_workload(file)
     assert workload.name == file.stem
-    assert all(phase.force or phase.metadata or (WORKLOADS / phase.job).is_file() for phase in workload.phase)
+    assert all(
+        phase.force or phase.open or phase.replay or phase.metadata or (WORKLOADS / phase.job).is_file()
+        for phase in workload.phase
+    )
 
 
 def test_values_are_those_of_the_file() -> None:
@@ -71,7 +74,7 @@ def test_values_are_those_of_the_file() -> None:
         ('remove = "log"', 'remove = "logs"', "phase[2].remove", "did you mean 'log'?"),
         ('data = "stripe"', 'data = "raid1"', "pool.data", "did you mean 'raidz1'?"),
         ("version = 3", "version = 4", "nfs.version", "say 4.0, 4.1 or 4.2"),
-        ("version = 3", 'version = "2"', "nfs.version", "expected one of 3, 4.0, 4.1, 4.2"),
+        ("version = 3", 'version = "2"', "nfs.version", '4.2, found the string "2"'),
         ("format = 1", "format = 2", "format", "1"),
         ("min_count = 500", "min_count = 0", "expect[0].min_count", "greater than or equal to 1"),
         (
@@ -119,6 +122,27 @@ def test_a_mount_option_that_falsifies_is_named_with_its_line(tmp_path: Path) ->
     text = GOOD.replace('"hard", ', '"hard", "soft", ')
     message = refused(tmp_path, text)
     assert message.startswith(f"w.toml:{line_of(text, 'options = ')}: nfs.options[1]: 'soft' is not")
+
+
+@pytest.mark.parametrize(
+    ("keys", "option", "message"),
+    [
+        ("nconnect = 4", "nconnect=2", "nfs.options has nconnect=2, and nfs.nconnect = 4 is the same"),
+        ('proto = "rdma"', "tcp", "nfs.options has tcp, and nfs.proto = rdma is the same"),
+        ("nconnect = 0", "hard", "nfs.nconnect: "),
+        ("nconnect = 17", "hard", "nfs.nconnect: "),
+        ('proto = "udp"', "hard", "nfs.proto: "),
+    ],
+)
+def test_keys_of_connections_are_checked(tmp_path: Path, keys: str, option: str, message: str) -> None:
+    text = GOOD.replace('"hard", ', f'"hard", "{option}", ')
+    problem = refused(tmp_path, text.replace("[nfs]\n", f"[nfs]\n{keys}\n", 1))
+    assert message in problem and "\n" not in problem
+
+
+def test_keys_of_connections_are_stored_only_if_they_are_given() -> None:
+    assert Nfs(nconnect=4).mount_options == ("hard", "nconnect=4")
+    assert not {"nconnect", "proto"} & Nfs().model_dump().keys()
 
 
 hostile = st.sampled_from([*"$`;|&=\"'\0 ä", "", "$(id)", "a;id", "a b", "-f", "--x", "-o"]) | st.text(

@@ -106,6 +106,11 @@ SERVER_CASES: list[tuple[str, str, tuple[Change, ...]]] = [
     ("c-states", "note", (idle(0, "POLL", "0"), idle(1, "C1E", "20"))),
     ("c-states", "warn", (idle(0, "POLL", "0"), idle(1, "C6", "133"))),
     ("c-states", "ok", (idle(0, "POLL", "0"), idle(1, "C6", "133", disable="1"))),
+    ("tune", "ok", (file(POLICY % 0, "performance"), idle(0, "POLL", "0"), idle(1, "C1", "2"))),
+    ("tune", "note", (file(POLICY % 0, "powersave"), idle(1, "C1", "2"), idle(2, "C6", "133"))),
+    ("tune", "warn", (idle(1, "C6", "long"),)),
+    ("irqbalance", "note", (output("irqbalance", "812\n"),)),
+    ("irqbalance", "warn", (output("irqbalance", "", 2),)),
     ("device-sleep", "ok", (file(ASPM, "default [performance] powersave\n"), file(APST, "0\n"))),
     ("device-sleep", "note", (file(ASPM, "[default] performance\n"), file(APST, "100000\n"))),
     ("device-sleep", "warn", (file(ASPM, "default [powersupersave]\n"),)),
@@ -221,9 +226,9 @@ CLIENT_CASES: list[tuple[str, str, tuple[Change, ...]]] = [
 # Not ok in the recorded facts: a guest has no CPU frequencies, and nothing sets a lab's clock.
 RECORDED_NOTES = {
     "server": {"time-sync", "mitigations", "governor", "turbo", "c-states", "virtualised", "link",
-               "device-programs", "nfsd-threads", "lockdown", "device-sleep"},
+               "device-programs", "nfsd-threads", "lockdown", "device-sleep", "tune"},
     "client": {"time-sync", "mitigations", "governor", "turbo", "c-states", "virtualised", "link",
-               "device-sleep"},
+               "device-sleep", "tune"},
 }  # fmt: skip
 
 
@@ -348,3 +353,20 @@ def test_the_packages_are_those_of_the_distribution(release: str | None, check: 
     finding = finding_after("server", check, *gone)
     assert finding.state != "ok" and finding.remedy.startswith(CHECKS[check].remedy)
     assert named in finding.remedy if named else finding.remedy == CHECKS[check].remedy
+
+
+def test_what_the_preset_would_change_is_said_with_what_is_not_there() -> None:
+    changes = (
+        file(POLICY % 0, "powersave"),
+        file(POLICY % 1, "powersave"),
+        idle(1, "C1", "2"),
+        idle(2, "C6", "133"),
+    )
+    assert finding_after("server", "tune", *changes).observed == (
+        "cpufreq/policy*/scaling_governor powersave to performance; "
+        "cpu*/cpuidle/state2/disable 0 to 1; no switch for turbo"
+    )
+    assert finding_after("server", "tune").observed == (
+        "it would change nothing; no frequency governor (cpufreq), no switch for turbo, "
+        "no idle state that takes more than 10 us to wake from"
+    )

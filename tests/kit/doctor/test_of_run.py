@@ -24,8 +24,9 @@ def host(role: str, boot: int, *changes: Any, answer: Answer | None = None) -> S
     return ScriptedHost(answers, name=role, default=answer or changed(role, *changes))
 
 
-def plan(**own: str) -> Any:
-    return SimpleNamespace(testbed=None, workload=SimpleNamespace(host=SimpleNamespace(files=own)))
+def plan(tune: str = "none", **own: str) -> Any:
+    settings = SimpleNamespace(files=own, tune=tune)
+    return SimpleNamespace(testbed=None, workload=SimpleNamespace(host=settings))
 
 
 def site(server: ScriptedHost | None, *clients: ScriptedHost) -> Site:
@@ -53,6 +54,9 @@ def test_findings_are_a_field_of_the_manifest() -> None:
 def test_what_the_run_sets_is_not_as_it_was_found() -> None:
     found = of_run.look(plan(governor="performance"), site(host("server", 1, *SERVER), host("client", 2)))
     assert [each.host for each in found["findings"] if each.check == "governor"] == ["client"]
+    found = of_run.look(plan(tune="latency"), site(host("server", 1, *SERVER), host("client", 2)))
+    checks = {each.check for each in found["findings"]}
+    assert "irqbalance" in checks and not checks & {"governor", "turbo", "c-states", "tune"}
 
 
 def test_hosts_of_one_kernel_are_one_machine() -> None:

@@ -11,23 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from kit.config.tables.force_table import ForceJob, ForceTable
-from kit.core.clock import Clock
+from kit.config.tables.force_table import ForceTable
 from kit.core.errors import HostError, SafetyRefusal
 from kit.devices.array import ArraySpec, create, create_commands
 from kit.hosts.held_device import PLACE, HeldDevice
 from kit.hosts.local import LocalHost
 from kit.load import force_program
 from kit.load.block_device import DeviceLoad
-from kit.load.force_load import ForceTest, run_tests
-from kit.run.power_records import RecordLayout
+from kit.run.power.records import RecordLayout
 from tests.fakes import ScriptedHost
 from tests.loops import Loop, loop_device
 
 pytestmark = pytest.mark.slow
 
 MIB = 1 << 20
-REAL = Clock("real", 1)
 RECORDS = Path(force_program.__file__).parents[1] / "remote" / "power_loss_records.py"
 
 
@@ -81,24 +78,27 @@ def moved_while(work: Callable[[], object], mine: Loop, other: Loop) -> None:
     assert not thread.is_alive() and failed == []
 
 
-def test_a_group_of_forces_stays_on_its_device(mine: Loop, photos: Loop) -> None:
-    tests = [ForceTest.of(method, 4096, 100, 16 * MIB) for method in ("open_datasync", "fsync") * 4]
-    before = photos.content()
-    moved_while(lambda: run_tests(LocalHost(), str(mine.link), tests, REAL, 1, 60, held(mine)), mine, photos)
-    assert photos.content() == before
-
-
-@pytest.mark.parametrize("method", ["fdatasync", "fsync_close", "close_fsync"])
-def test_a_phase_of_forces_stays_on_its_device(mine: Loop, photos: Loop, tmp_path: Path, method: str) -> None:
-    keys = {"record": "4KiB", "file": "16MiB", "method": method}
-    job = ForceJob.of(ForceTable.model_validate(keys), (Path("w.toml"), 1))
-    shutil.copy(force_program.program(), tmp_path / force_program.PROGRAM)
+def forces(loop: Loop, folder: Path, method: str, *, random: bool = False) -> None:
+    """A load of forced writes on the device, for 1.5 s."""
+    keys = {"record": "4KiB", "file": "16MiB", "method": method, "random": random, "check": not random}
+    table = ForceTable.model_validate(keys)
+    shutil.copy(force_program.program(), folder / force_program.PROGRAM)
     words = force_program.words_of(
-        job.force, "log", str(mine.link), 16 * MIB, 7, is_device=True, device=held(mine)
+        table, "log", str(loop.link), 16 * MIB, 7, is_device=True, device=held(loop)
     )
-    argv = force_program.command(str(tmp_path), ["run", *words, "100000000", "1500000000"])
+    run = force_program.run_words(words, table, 16 * MIB, 100_000_000, 1_500_000_000)
+    LocalHost().run(force_program.command(str(folder), run))
+
+
+@pytest.mark.parametrize(
+    ("method", "random"),
+    [("fdatasync", False), ("fsync_close", False), ("close_fsync", False), ("open_datasync", True)],
+)
+def test_forced_writes_stay_on_their_device(
+    mine: Loop, photos: Loop, tmp_path: Path, method: str, random: bool
+) -> None:
     before = photos.content()
-    moved_while(lambda: LocalHost().run(argv), mine, photos)
+    moved_while(lambda: forces(mine, tmp_path, method, random=random), mine, photos)
     assert photos.content() == before
 
 
@@ -113,9 +113,7 @@ def test_fio_stays_on_its_device(mine: Loop, photos: Loop, tmp_path: Path) -> No
 
 
 WRITERS: dict[str, Callable[[Loop, Path], object]] = {
-    "forces": lambda loop, _: run_tests(
-        LocalHost(), str(loop.link), [ForceTest.of("none", 4096, 9, MIB)], REAL, 1, 60, held(loop)
-    ),
+    "forces": lambda loop, folder: forces(loop, folder, "none"),
     "a command": lambda loop, _: LocalHost().run(held(loop).command(["dd", "if=/dev/zero", f"of={PLACE}"])),
     "blkdiscard": lambda loop, _: LocalHost().run(held(loop).command(["blkdiscard", PLACE])),
     "records of a power loss": lambda loop, folder: LocalHost().run(

@@ -96,3 +96,10 @@ def test_counts_that_are_not_fios_are_refused(tmp_path: Path, bins: dict[str, in
     windows = read_counts(written(tmp_path, row(1, 2, 2.01, {FAST: 5})), 1000, alone=True)
     with pytest.raises(MeasurementUnknown, match="fio on client counted"):
         with_totals(windows, [job(bins)], "client")
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_the_first_io_began_before_the_server_stood_still(tmp_path: Path, alone: bool) -> None:
+    """It was the only one of the first reading that has any: a client that waits is not late."""
+    path = written(tmp_path, row(1, 2, 2.1, {SLOW: 1}, most=1_000_000_000), row(2, 3, 3.01, {FAST: 5}))
+    assert read_counts(path, 100, alone=alone).first_ns == pytest.approx(1.1 * SECOND, rel=0.01)

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from kit.config.tables.tree_table import Action, MetadataJob, Tree
+from kit.config.tree_shape import Shape
 from kit.core.errors import MeasurementUnknown
 from kit.load import metadata_load
 from kit.load.fio_windows import read_counts
-from kit.load.force_program import TREE_PROGRAM, tree_command
+from kit.load.force_program import TREE_FILE, TREE_PROGRAM, tree_command
+from kit.remote.load import metadata_load as program
 
 FILES, DEPTH, WIDTH = 37, 2, 3
 DIRECTORIES = 1 + 3 + 9
@@ -34,7 +36,11 @@ def call(
 ) -> str:
     (place / "metadata").mkdir(exist_ok=True)
     times_ns = window_ns, limit_ns
-    argv = tree_command(load, str(TREE_PROGRAM.parent), str(place), 0, "5", times_ns)
+    program = place / "program"
+    program.mkdir(exist_ok=True)
+    (program / TREE_PROGRAM.name).write_bytes(TREE_PROGRAM.read_bytes())
+    (program / TREE_FILE).write_text(load.shape("5").to_json())
+    argv = tree_command(load, str(program), str(place), 0, times_ns)
     done = subprocess.run([sys.executable, *argv[1:]], capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
     return done.stdout if not code else done.stderr
@@ -91,7 +97,22 @@ def test_another_tree_a_second_one_and_too_long_a_one_are_errors(tmp_path: Path)
         job("ls"), tmp_path, code=1
     )
     assert "No such file" in call(job("stat", "create", "rename"), tmp_path, code=1)
-    assert "in the time of the phase" in call(job("stat"), tmp_path, limit_ns=0, code=1)
+    assert "of the phase: give the phase a longer duration" in call(job("stat"), tmp_path, limit_ns=0, code=1)
+
+
+def test_the_tree_of_a_list_has_its_structure_and_sizes_and_none_of_its_names(tmp_path: Path) -> None:
+    listed = Shape((0, 1, 0), ((), (7,), (0, 5000), ()))
+    load = MetadataJob.of("create", Tree(list="files.txt"), [], "3", listed)
+    assert last(call(load, tmp_path))["calls"] == {"mkdir": 4, "create": 3}
+    found = {str(path.relative_to(tmp_path / "metadata" / "0")): path for path in tree_of(tmp_path)}
+    assert [*found] == ["d1", "d1/d2", "d1/d2/f0", "d1/d2/f1", "d1/f0", "d3"]
+    sizes = [found[name].stat().st_size for name in ("d1/f0", "d1/d2/f0", "d1/d2/f1")]
+    assert sizes == [7, 0, 5000]
+    metadata, _ = metadata_load.metadata_of(load, [{"calls": {}, "create": {"sum": 5}}])
+    numbers = metadata.files, metadata.directories, metadata.depth, metadata.least_bytes, metadata.most_bytes
+    assert numbers == (3, 4, 2, 0, 5000)
+    removal = MetadataJob.of("rm", load.tree, ["create"], "3", listed)
+    assert last(call(removal, tmp_path))["calls"] == {"readdir": 4, "unlink": 3, "rmdir": 4}
 
 
 @pytest.mark.parametrize("window_ns", [1, HOUR_NS])
@@ -147,3 +168,22 @@ def test_the_operations_that_the_calls_need_are_those_of_the_version(
 def test_damaged_lines_are_unknown(made: Sequence[dict[str, Any]]) -> None:
     with pytest.raises(MeasurementUnknown, match="damaged"):
         metadata_load.metadata_of(job("create"), [*made])
+
+
+def test_what_ended_before_a_long_wait_did_not_end_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ten files of 1 ms, one of 3 s, ten more; the windows are of a second."""
+    second, ms, at_ns = 10**9, 10**6, [0]
+    monkeypatch.setattr(program.time, "monotonic_ns", lambda: at_ns[0])
+    counts = program.Counts("create", second, HOUR_NS)
+    for took_ns in (*[ms] * 10, 3 * second, *[ms] * 10):
+        begun_ns, at_ns[0] = at_ns[0], at_ns[0] + took_ns
+        counts.ended(begun_ns)
+    counts.line(at_ns[0], at_ns[0], end=True)
+    (tmp_path / "counts").write_text(capsys.readouterr().out)
+    windows = read_counts(tmp_path / "counts", 1000, alone=True)
+    slow_ns = 3 * second + 10 * ms
+    rows = zip(windows.begin_ns.tolist(), windows.end_ns.tolist(), windows.count.tolist(), strict=True)
+    assert [*rows] == [(0, 10 * ms, 10), (slow_ns, slow_ns, 1), (slow_ns, slow_ns + 10 * ms, 10)]
+    assert windows.guessed == 0

@@ -127,7 +127,10 @@ def test_no_power_loss_through_libnfs(tmp_path: Path) -> None:
         checked(tmp_path, JOB, more="[power_loss]\nmoments = 1")
 
 
-@pytest.mark.parametrize("nfs", ["version = 4.2", 'version = "4.0"', 'options = ["hard", "proto=tcp"]'])
+@pytest.mark.parametrize(
+    "nfs",
+    ["version = 4.2", 'version = "4.0"', 'options = ["hard", "proto=tcp"]', 'proto = "tcp"', "nconnect = 2"],
+)
 def test_no_other_version_and_no_mount_options(tmp_path: Path, nfs: str) -> None:
     with pytest.raises(ConfigError, match="libnfs"):
         checked(tmp_path, JOB, nfs=nfs)

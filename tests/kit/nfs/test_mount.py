@@ -29,11 +29,14 @@ MOUNTED = {
 class Client(ScriptedHost):
     """A client of 10.0.0.1. `stubborn`: so many tries to unmount do nothing; `hangs`: so many do not end."""
 
-    def __init__(self, stubborn: int = 0, hangs: int = 0, held: bool = False, refuses: str = "") -> None:
+    def __init__(
+        self, stubborn: int = 0, hangs: int = 0, held: bool = False, refuses: str = "", connections: int = 1
+    ) -> None:
         super().__init__(name="client")
         self.mounted: dict[str, str] = {}
         self.directories: set[str] = set()
         self.stubborn, self.hangs, self.held, self.refuses = stubborn, hangs, held, refuses
+        self.connections = connections
 
     def answer(self, command: Command) -> Answer:
         argv = command.argv
@@ -64,6 +67,10 @@ class Client(ScriptedHost):
         if path == "/proc/self/mountinfo":
             own = (f"49 24 0:51 / {at} rw - nfs 10.0.0.1:/x rw\n" for at in self.mounted)
             return "24 1 254:0 / / rw - ext4 /dev/vda rw\n" + "".join(own)
+        if path == "/proc/self/mountstats":
+            xprts = "\txprt:\ttcp 849 1 4 0 0 116\n" * self.connections
+            heads = (f"device s:/x mounted on {at} with fstype nfs statvers=1.1" for at in self.mounted)
+            return "".join(f"{head}\n{xprts}" for head in heads)
         if path == "/proc/fs/nfsfs/volumes":
             line = "v3 0a000001 801 0:51 4d:0 no\n" if self.held or self.mounted else ""
             return "NV SERVER   PORT DEV          FSID FSC\n" + line
@@ -133,6 +140,39 @@ def test_another_version_in_effect_is_an_error() -> None:
 def test_a_refused_mount_reports_the_options_and_the_reason(output: str, hint: str) -> None:
     with pytest.raises(HostError, match=r"cannot mount 10\.0\.0\.1:/x with vers=4\.1,hard") as caught:
         nfs_mount.mount(Client(refuses=output), asked("/x", "4.1", "hard"))
+    assert output in caught.value.message and hint in caught.value.hint
+
+
+@pytest.mark.parametrize(("found", "ends_well"), [(4, True), (3, False), (1, False)])
+def test_connections_are_counted_where_they_were_asked_for(found: int, ends_well: bool) -> None:
+    client = Client(connections=found)
+    MOUNTED["/four"] = f"{MOUNTED['/x']},nconnect=4"
+    if ends_well:
+        nfs_mount.mount(client, asked("/four", "3", "hard", "nconnect=4"))
+        return
+    with pytest.raises(HostError, match=rf"with 4 connections .*/mountstats has {found}; it was unm"):
+        nfs_mount.mount(client, asked("/four", "3", "hard", "nconnect=4"))
+    assert not client.mounted and not client.directories
+
+
+def test_connections_of_another_mount_are_not_taken_for_those_asked_for() -> None:
+    client = Client()
+    with pytest.raises(HostError, match="with nconnect=4, in effect is rw,relatime"):
+        nfs_mount.mount(client, asked("/x", "3", "hard", "nconnect=4"))
+    assert not client.mounted
+
+
+@pytest.mark.parametrize(
+    ("options", "output", "hint"),
+    [
+        (("nconnect=4",), "mount.nfs: an incorrect mount option was specified", "Linux 5.3 or later"),
+        (("proto=rdma", "port=20049"), "mount.nfs: Protocol error", "modprobe rdma_rxe"),
+        (("nconnect=4",), "mount.nfs: access denied by server", "showmount"),
+    ],
+)
+def test_what_connections_and_rdma_need_is_said(options: tuple[str, ...], output: str, hint: str) -> None:
+    with pytest.raises(HostError) as caught:
+        nfs_mount.mount(Client(refuses=output), asked("/x", "3", *options))
     assert output in caught.value.message and hint in caught.value.hint
 
 

@@ -24,7 +24,7 @@ def host() -> LookingHost:
     "argv",
     [
         ["cat", "/proc/self/mountinfo"], ["tail", "-v", "-n", "+1", "/proc/net/rpc/nfsd", "/proc/uptime"],
-        ["zpool", "list", "-v", "-H", "-P", "tank"], ["zdb", "-l", "/dev/disk/by-id/nvme-a-part1"],
+        ["zpool", "list", "-v", "-H", "-P", "-p", "tank"], ["zdb", "-l", "/dev/disk/by-id/nvme-a-part1"],
         ["grep", "--extended-regexp", r" (arc_read|dmu_sync)(\s|$)", "/proc/kallsyms"],
         list(FIND_CALLS),
         ["zfs", "get", "-H", "-t", "filesystem", "-o", "name,value", "sync"],
@@ -43,7 +43,7 @@ def test_it_reads_and_writes_into_its_own_directory(host: LookingHost, argv: lis
 @pytest.mark.parametrize(
     "argv",
     [
-        ["zpool", "create", "tank", "/dev/sda"], ["zpool", "list", "-v", "-H", "-P", "tank", "destroy"],
+        ["zpool", "create", "tank", "/dev/sda"], ["zpool", "list", "-v", "-H", "-P", "-p", "tank", "destroy"],
         ["zpool", "destroy", "tank"], ["zfs", "set", "sync=disabled", "tank"],
         ["zfs", "get", "-H", "all", "tank"],
         nfsd_tracer.follow_command(nfsd_tracer.TracerFiles("/etc"), 12), ["exportfs", "-ra"],

@@ -124,6 +124,7 @@ RESTART = '[[fault]]\nat = "9s"\nwhat = "nfsd-restart"\nfor = "1s"\nphase = "rea
     [
         ("", ""),
         (RESTART, "nfsd of ssh://root@nas is stopped for 1 s (fault nfsd-restart): all its exports stall"),
+        ('[host]\ntune = "latency"\n', "CPUs of ssh://root@nas and of the clients neither sleep deeply"),
         ("[host]\nnfsd_threads = 8\n", "host.nfsd_threads = 8: all exports of ssh://root@nas"),
         ("[tunables]\nzfs_recover = 1\n", "zfs_recover of ssh://root@nas: for all its pools"),
         (

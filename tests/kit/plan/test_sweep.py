@@ -105,6 +105,52 @@ def test_an_axis_of_a_job_option_leaves_phases_alone_that_it_does_not_name(tmp_p
     assert (found["read"], found["write-slog"]) == ({"2", "4"}, own)
 
 
+LOADS = """
+format = 1
+name = "w"
+title = "W"
+base = "capacity"
+[tree]
+files = 5
+[[phase]]
+name = "writes"
+[[phase]]
+name = "open"
+base = "writes"
+open = { op = "write", block = "4KiB", rate = 100 }
+[[phase]]
+name = "files"
+title = "files"
+metadata = "create"
+duration = "1s"
+[[phase]]
+name = "fio"
+title = "fio"
+job = "top-speeds-write.fio"
+tiers = ["slog"]
+duration = "1s"
+"""
+
+
+@pytest.mark.parametrize(
+    ("axis", "cells"),
+    [
+        ('set = "job.bs"\nto = ["2k", "4k"]\nphases = ["fio"]\n', 2),
+        ('set = "open.rate"\nto = [100, 200]\nphases = ["open"]\n', 2),
+        # A build each.
+        ('set = "dataset.recordsize"\nto = ["4KiB", "8KiB"]\nphases = ["fio"]\n', 2),
+        ('set = "capacity.ios"\nto = [1000, 2000]\nphases = ["writes"]\n', 2),
+        ('set = "tree.files"\nto = [5, 6]\nphases = ["files"]\n', 2),
+    ],
+)
+def test_cells_need_no_tables_of_the_loads_of_others(tmp_path: Path, axis: str, cells: int) -> None:
+    (tmp_path / "w.toml").write_text(f"{LOADS}[sweep.x]\n{axis}")
+    (tmp_path / WRITE).write_text((WORKLOADS / WRITE).read_text())
+    sweep = Side(str(tmp_path / "w.toml"), LAB_TESTBED).sweep()
+    assert sweep and not sweep.skipped
+    assert len({cell.name for build in sweep.builds for cell in build.cells}) == cells
+
+
 def test_axes_may_share_a_key_with_one_base(tmp_path: Path) -> None:
     alone = '[sweep.record]\nset = "dataset.recordsize"\nto = [512, "8KiB"]\n' + READ
     plan = planned(tmp_path, SIZE + READ + alone)
@@ -279,6 +325,7 @@ def with_devices(folder: Path, axis: str, only: tuple[str, ...] = ()) -> SweepPl
         ('set = "force.per_force"\nto = [1, 2]\nphases = ["direct-4k"]\n', 8,
          "force.per_force: phase 'direct-4k' has no force: name phases that have it"),
         ('set = "array.level"\nto = ["raid0", "raid1"]\n', 6, "array.level: no phase has array: add it"),
+        ('set = "open.rate"\nto = [100, 200]\n', 6, "open.rate: no phase has open: add it"),
         ('set = "dataset.sync"\nto = ["standard", "always"]\nphases = ["direct-4k"]\n', 8,
          "dataset.sync: there is no pool in phase 'direct-4k', which goes to devices"),
     ],

@@ -22,11 +22,13 @@ MIB, BLOCK = 1 << 20, 64 << 10
 # A pool of 64 MiB that has what the file has. Each free block in the middle of it counts as 60 %.
 ZPOOL = f"""\
 #!/bin/sh
-test "$1" = get || exit 0
+test "$1" = list || exit 0
 set -- $(stat -c "%b %s" {{file}})
 used=$(($1 * 512)) holes=$(($2 - $1 * 512)) free=$(({64 * MIB} - $1 * 512))
 test $holes -gt 0 || holes=0
-printf "%s\\n" {64 * MIB} $used {{fragmentation}}
+printf "hsp-1\\t0\\t0\\t0\\t-\\t-\\t%s\\t0\\n" {{fragmentation}}
+printf "\\tmirror-0\\t0\\t%s\\t%s\\t-\\n" $used $(({64 * MIB} - $used))
+printf "\\t/dev/a\\t5\\t-\\t-\\t-\\nspecial    -   -\\n\\t/dev/b\\t99\\t7\\t8\\t-\\n"
 """
 
 
@@ -86,5 +88,7 @@ def test_a_program_that_prints_nothing_more_is_ended(tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize(("printed", "percent"), [("12", 12), ("12%", 12), ("-", None)])
 def test_the_space_of_a_pool(printed: str, percent: int | None) -> None:
-    space = age_pool.space_of(ScriptedHost({"zpool": f"1000\n250\n{printed}\n"}), "hsp-1")
+    listing = f"hsp-1\t9\t9\t9\t-\t-\t{printed}\t9\n\t/dev/a\t1024\t250\t750\t-\n"
+    listing += "special    -   -\n\t/dev/b\t99\t7\t8\t-\n"
+    space = age_pool.space_of(ScriptedHost({"zpool": listing}), "hsp-1")
     assert (space.size_bytes, space.allocated_bytes, space.fragmentation_percent) == (1000, 250, percent)

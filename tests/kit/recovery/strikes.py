@@ -68,6 +68,8 @@ def new_world() -> World:
     server.pools["tank"] = Pool("77", "-", "/tank", {f"{BY_ID}other": "data"})
     server.exports["10.0.0.9", "/tank"] = "rw"
     server.settings = {"a": "off", "b": "on"}
+    for disk in server.disks.values():
+        server.tree[f"/sys/block/{disk.kernel_name}/queue/scheduler"] = "mq-deadline\n"
     for name, value in PARAMETERS.items():
         server.tree[f"/sys/module/zfs/parameters/{name}"] = f"{value}\n"
     server.tree |= {
@@ -77,11 +79,21 @@ def new_world() -> World:
     machines = {"nas": server, "c0": Machine(2), "c1": Machine(3), HERE: Machine(4, tree={LIT: ""})}
     for machine in machines.values():
         machine.tree |= {"/run/hsp": None, "/run/hsp/locks": None, "/mnt": None, "/tmp": None}
+        machine.tree[f"{CPU}/intel_pstate/no_turbo"] = "0\n"
+        for cpu in (0, 1):
+            machine.tree |= {
+                f"{CPU}/cpufreq/policy{cpu}/{name}": f"{text}\n" for name, text in CPUFREQ.items()
+            }
+            for state, us in enumerate((0, 2, 133)):
+                path = f"{CPU}/cpu{cpu}/cpuidle/state{state}"
+                machine.tree |= {f"{path}/latency": f"{us}\n", f"{path}/disable": "0\n"}
         machine.processes[7] = Running(("somebody", "else's"), with_connection=False)
     machines["c0"].mounts.append(("10.0.0.9:/home", "/home", "rw"))
     return World(machines, dict(ADDRESSES), {"filer:/x": {"/": None, "/somebody": None}})
 
 
+CPU = "/sys/devices/system/cpu"
+CPUFREQ = {"scaling_governor": "powersave", "energy_performance_preference": "balance_power"}
 PARAMETERS = {
     "zfs_arc_max": "0", "zfs_arc_min": "0", "zfs_txg_timeout": "5", "zfs_read_history": "0",
     "zfs_read_history_hits": "0", "zfs_other": "3",
@@ -157,6 +169,7 @@ _POOL_ONLY = ("pool", 'job = "write.fio"', 'tiers = ["pool"]\nremove = "log"')
 _FORCED = ("forced", 'force = { record = "600B", append = true }', 'tiers = ["slog"]')
 _DEVICE = 'job = "device.fio"'
 _TUNED = '[tunables]\nzfs_arc_max = "256MiB"\nzfs_arc_min = "128MiB"\nzfs_txg_timeout = "2s"\n'
+_PRESET = '[host]\ntune = "latency"\n'
 _LAYOUT = '[pool]\ndata = "mirror"\ncache_size = "64MiB"\n'
 _SWITCHED = """\
 [host]
@@ -181,6 +194,7 @@ KINDS = {
         testbed=SETTING.format("a") + SETTING.format("b"),
     ),
     "faults, power": Kind((_WRITE,), more=FAULTS + "[power_loss]\nmoments = 1\n", testbed=COMMAND + POWER),
+    "preset": Kind((_READ,), more=_PRESET),
     "appliance": Kind((_READ,), is_appliance=True),
 }  # fmt: skip
 
@@ -297,7 +311,7 @@ class Struck:
         self.pristine, self.measured = new_world(), list[str]()
         patch.setattr(execute_module, "run_phase", self._load)
         patch.setattr(precondition_devices, "precondition", precondition)
-        patch.setattr(execute_module.power_loss, "run_power_losses", lose_power)
+        patch.setattr(execute_module.loss, "run_power_losses", lose_power)
         patch.setattr(teardown, "RECONNECT_S", 0.0)
         # This machine does not lose its power here, and there are thousands of lines.
         patch.setattr(os, "fsync", lambda _: None)

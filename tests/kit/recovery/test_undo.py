@@ -33,6 +33,10 @@ ARGUMENTS: dict[str, dict[str, object]] = {
     "host-setting": {
         "path": "/proc/fs/nfsd/threads", "value": "8", "set": "16", "machine_id": "m", "boot_id": "b",
     },
+    "preset": {
+        "files": [{"path": "/sys/devices/system/cpu/cpu0/cpuidle/state2/disable", "value": "0"}],
+        "set": "1", "machine_id": "m", "boot_id": "b",
+    },
     "write-cache": {
         "device": "ssd", "path": "/dev/disk/by-id/x", "serial": "S", "tool": "hdparm", "value": "on",
         "set": "off", "machine_id": "m", "boot_id": "b",
@@ -98,6 +102,12 @@ HOSTILE = [
     ("host-setting", "path", "/proc/sys/kernel/core_pattern"), ("host-setting", "value", "0"),
     ("host-setting", "path", "/sys/block/../queue/scheduler"), ("host-setting", "value", "8\n"),
     ("host-setting", "path", "/sys/block/sda/queue/scheduler\n"), ("host-setting", "set", "|sh"),
+    ("preset", "files", []), ("preset", "set", "1;"),
+    ("preset", "files", [{"path": "/proc/sys/kernel/core_pattern", "value": "0"}]),
+    ("preset", "files", [{"path": "/sys/devices/system/cpu/cpu0/online", "value": "0"}]),
+    ("preset", "files", [{"path": "/sys/block/../queue/scheduler", "value": "none"}]),
+    ("preset", "files", [{"path": "/sys/block/sda/queue/scheduler\n", "value": "none"}]),
+    ("preset", "files", [{"path": "/sys/block/sda/queue/scheduler", "value": "none | sh"}]),
     ("device", "guid", "-1"), ("partition", "serial", 5),
     ("write-cache", "path", "/etc/passwd"), ("write-cache", "tool", "sh"), ("write-cache", "value", "-W0 x"),
     ("write-cache", "device", "ssd power-loss"), ("write-cache", "set", ""), ("settings", "settings", []),

@@ -64,6 +64,11 @@ def plan(folder: Path, text: str, testbed: Path = LAB_TESTBED) -> Plan:
         ('record = "600B"', "record", "the page cache of a device"),
         ('record = "8KiB", file = "128MiB"', "file", "the device 'log0' has"),
         ('record = "8KiB", method = "fsync_writethrough"', "method", "n/a on Linux"),
+        ('record = "8KiB", random = true', "check", "cannot be read back: write check = false"),
+        ('record = "8KiB", method = "flush_idle"', "check", "writes no records"),
+        ('record = "8KiB", method = "flush_idle", check = false, per_force = 2', "per_force", "remove it"),
+        ('record = "8KiB", most = "1MiB"', "most", "add groups"),
+        ('record = "8KiB", method = "read_cached", check = false', "direct", "the page cache would answer"),
     ],
 )
 def test_on_a_device(tmp_path: Path, force: str, key: str, message: str) -> None:
@@ -101,6 +106,8 @@ def test_on_an_array(tmp_path: Path) -> None:
         ('record = "64KiB", per_force = 4', '[nfs]\noptions = ["wsize=131072"]\n', "128KiB at most (wsize)"),
         ('record = "8KiB", file = "512MiB"', "", "do not fit twice"),
         ('record = "8KiB"', '[nfs]\nengine = "libnfs"\noptions = []\n', "remove engine"),
+        ('record = "8KiB", random = true, check = false', "", "it is for bare devices"),
+        ('record = "8KiB", method = "flush_idle", check = false', "", "it is for bare devices"),
     ],
 )
 def test_over_nfs(tmp_path: Path, force: str, more: str, message: str) -> None:
@@ -206,3 +213,19 @@ def test_writes_that_the_storage_gets(keys: dict[str, object], writes: int | Non
     job = ForceJob.of(ForceTable.model_validate(keys), (Path("w"), 1))
     assert (job.writes_per_io, job.spare_bytes) == (writes, spare)
     assert job.block_bytes == job.force.group_bytes and job.op == "write" and job.sections == ()
+
+
+def test_groups_say_how_many_and_ios_does_not(tmp_path: Path) -> None:
+    text = text_of('record = "8KiB", groups = 100')
+    made = plan(tmp_path, text)
+    (run,) = (entry["argv"] for entry in listed(made, planned_names(made)) if "run" in entry["argv"])
+    assert run[-1] == "100" and made.workload.expected_ns(made.workload.phase[0]) == 100_000_000
+    with pytest.raises(ConfigError, match=r"w\.toml:10: phase\[0\]\.ios: force\.groups says how many"):
+        plan(tmp_path, text.replace("duration =", "ios = 5\nduration ="))
+
+
+def test_at_random_places_a_device_may_be_smaller_than_a_file(tmp_path: Path) -> None:
+    force = 'record = "8KiB", random = true, check = false, file = "128GiB"'
+    made = plan(tmp_path, text_of(force))
+    job = made.jobs["force (log)"]
+    assert job.is_random and job.span(64 << 20) == (0, 64 << 20)

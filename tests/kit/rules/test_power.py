@@ -13,6 +13,7 @@ from kit.core.errors import ConfigError
 from kit.plan.names import planned_names
 from kit.plan.plan import Plan, make_plan
 from kit.plan.steps import listed
+from kit.rules.appliance_limits import left_out
 from tests.kit.rules.test_device_phases import HEAD, PHASE, plan
 
 DISK = '\n[[device]]\nname = "{name}"\nrole = "{role}"\nsize = "64MiB"\npath = "{path}"\nserial = "{name}"\n'
@@ -126,18 +127,56 @@ def test_mistakes_in_the_table_are_named(
     assert key in caught.value.message and text in caught.value.message, caught.value.message
 
 
+def test_a_server_whose_power_must_stay_on(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="hsp would lose its own power"):
+        read_testbed(bed(tmp_path, POWER.format(scope="server"), server="local"))
+
+
+def appliance(folder: Path, power: str = "") -> Path:
+    path = folder / "nas.toml"
+    client = CLIENT.format(host="ssh://c1")
+    path.write_text(f'name = "nas"\n[server]\nhost = "none"\nexport = "nas:/x"\n{client}{power}')
+    return path
+
+
 @pytest.mark.parametrize(
-    ("server", "client", "text"),
-    [("local", "ssh://c1", "hsp would lose its own power"), ("none", "ssh://c1", "is an appliance")],
+    ("power", "key", "text"),
+    [
+        (POWER.format(scope="device"), "power.scope", 'all of it loses its power: scope = "server"'),
+        (
+            POWER.format(scope="server") + 'count = ["cuts"]\n',
+            "power.count",
+            "NFS write verifier is the proof",
+        ),
+    ],
 )
-def test_hosts_whose_power_must_stay_on(tmp_path: Path, server: str, client: str, text: str) -> None:
-    path = bed(tmp_path, POWER.format(scope="server"), client=client, server=server)
-    if server == "none":
-        path.write_text(path.read_text().replace('host = "none"', 'host = "none"\nexport = "nas:/x"'))
-        path.write_text(path.read_text().replace(path.read_text().partition("[[device]]")[2], "", 1))
-        path.write_text(path.read_text().replace("[[device]]", POWER.format(scope="server")))
-    with pytest.raises(ConfigError, match=text):
-        read_testbed(path)
+def test_of_an_appliance_no_device_is_seen(tmp_path: Path, power: str, key: str, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_testbed(appliance(tmp_path, power))
+    assert key in caught.value.message and text in caught.value.message
+
+
+def test_an_appliance_needs_commands_that_cut_its_power(tmp_path: Path) -> None:
+    assert "its appliance: add [power]" in refusal(over_nfs, tmp_path, appliance(tmp_path))
+
+
+def test_the_caches_of_an_appliance_cannot_be_told_to_lie(tmp_path: Path) -> None:
+    from kit.config.workload import read_workload
+
+    testbed, workload = appliance(tmp_path, POWER.format(scope="server")), tmp_path / "losses.toml"
+    text = (WORKLOADS / "power-loss.toml").read_text()
+    workload.write_text(f'{text}control = "no-flush"\n')
+    for job in WORKLOADS.glob("top-speeds-write.fio"):
+        (tmp_path / job.name).write_text(job.read_text())
+    with pytest.raises(ConfigError, match='"no-flush" needs a login at the server'):
+        make_plan(read_workload(workload), read_testbed(testbed), workload, testbed)
+
+
+def test_the_plan_of_an_appliance_cuts_its_power_here(tmp_path: Path) -> None:
+    made = over_nfs(tmp_path, appliance(tmp_path, POWER.format(scope="server")))
+    commands = listed(made, planned_names(made))
+    assert [each["host"] for each in commands if each["argv"] == ["cut", "7"]] == ["controller"]
+    assert all("synchronous" not in text for text in left_out(made.workload).not_seen)
 
 
 def test_the_lab_has_no_such_table(tmp_path: Path) -> None:

@@ -183,12 +183,13 @@ def test_what_happens_during_the_load_is_in_the_entry(
 ) -> None:
     def happens() -> None:
         machines[0].stepped_ns = -5 * SECOND
-        machines[2].hot_ms = 101
+        # Of a load that is over after a second.
+        machines[2].hot_ms = 11
 
     entry = run(happens)
     assert [check for check in of_machines(entry) if not check[2]] == [
         ("wall clock step of server, in us", -5_000_000, False),
-        ("thermal throttling of other, in ms", 101, False),
+        ("thermal throttling of other, in ms", 11, False),
     ]
     marks = {e["kind"]: e for e in entry["events"] if e["kind"] in ("clock-step", "throttling")}
     assert set(marks) == {"clock-step", "throttling"}
@@ -270,3 +271,26 @@ def test_a_phase_with_histograms_says_how_well_it_knows_the_times(run: Any, mach
 @on_a_server
 def test_a_phase_with_a_log_of_every_io_is_stored_as_before(run: Any) -> None:
     assert "client_log" not in run(lambda: None)
+
+
+class LateLoad(Load):
+    """The second client begins 1.5 s after the first, and both are done."""
+
+    def collect(self, _: RunDir) -> list[ClientResult]:
+        ends = (3 * SECOND, 4_500_000_000)
+        ios = [ClientLatencies(np.array([end]), np.array([1000]), np.array([0])) for end in ends]
+        return [
+            ClientResult(worker(host), {"read": 1}, one) for host, one in zip(self.hosts, ios, strict=True)
+        ]
+
+
+@on_a_server
+@pytest.mark.parametrize("duration", ["10s", "2min"])
+def test_a_late_client_is_late_by_the_time_that_the_load_took(
+    run: Any, machines: list[Machine], monkeypatch: pytest.MonkeyPatch, duration: str
+) -> None:
+    """A tree is done in seconds, whatever time it may take at most."""
+    given = PHASE.model_copy(update={"duration": {"10s": 10, "2min": 120}[duration] * SECOND})
+    monkeypatch.setattr(f"{__name__}.PHASE", given)
+    entry = run(lambda: None, load=LateLoad(machines[1:], lambda: None))
+    assert [each["code"] for each in entry["problems"] if "together" in each["text"]] == ["late-clients"]

@@ -17,8 +17,8 @@ from kit.recovery import registry
 from kit.recovery.journal import Journal
 from kit.recovery.power_undos import controller
 from kit.recovery.undo import by_hand
-from kit.run import power_cut
-from kit.run.power_cut import DeviceGone, RealCut
+from kit.run.power import cut
+from kit.run.power.cut import DeviceGone, RealCut
 from kit.setup.bench import Bench
 from kit.setup.context import Context
 from tests.fakes import Answer, Command, ScriptedHost
@@ -106,9 +106,10 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         made.append(World(tmp_path, scope, **keys))
         return made[-1]
 
-    monkeypatch.setattr(power_cut, "_POLL_S", 0.01)
-    monkeypatch.setattr(power_cut.reimport, "put_back", lambda *_: made[-1].guarded.append("pool"))
-    monkeypatch.setattr(power_cut.work_directory, "create", lambda *_: made[-1].guarded.append("directory"))
+    monkeypatch.setattr(cut, "_POLL_S", 0.01)
+    monkeypatch.setattr(cut.reimport, "put_back", lambda *_: made[-1].guarded.append("pool"))
+    monkeypatch.setattr(cut.work_directory, "create", lambda *_: made[-1].guarded.append("directory"))
+    monkeypatch.setattr(cut.server_setup, "partition_again", lambda *_: made[-1].guarded.append("parts"))
     yield make
     for each in made:
         each.journal.close()
@@ -125,7 +126,7 @@ def test_a_server_is_gone_and_comes_back_with_another_boot(world: Callable[..., 
     made.cut.bring_back()
     assert made.lit.exists() and pending(made) == [] and made.reopened == 1
     # Devices are looked at before the pool is imported.
-    assert made.guarded == ["again True", "release", "directory", "pool"]
+    assert made.guarded == ["again True", "release", "directory", "parts", "pool"]
 
 
 def test_a_server_that_lets_in_is_waited_for_until_its_disks_and_nfsd_are_there(
@@ -167,7 +168,7 @@ def test_what_turns_the_power_on_is_in_the_journal_before_it_is_cut(world: Calla
 
 def test_a_server_that_still_answers_was_not_cut(world: Callable[..., World]) -> None:
     made = world("server", off=("true",), gone_within="50ms")
-    with pytest.raises(power_cut.NotCut, match="still answers"):
+    with pytest.raises(cut.NotCut, match="still answers"):
         made.cut.cut()
     assert pending(made) == ["power"]
     # It stays as it is: `on` does no harm, and nothing is imported or locked again.
@@ -177,7 +178,7 @@ def test_a_server_that_still_answers_was_not_cut(world: Callable[..., World]) ->
 
 def test_a_device_that_can_still_be_read_is_claimed_again(world: Callable[..., World]) -> None:
     made = world("device", off=("true",), gone_within="50ms")
-    with pytest.raises(power_cut.NotCut, match="still answers"):
+    with pytest.raises(cut.NotCut, match="still answers"):
         made.cut.cut()
     made.cut.stay()
     assert made.guarded == ["release", "again False"] and pending(made) == []
@@ -218,7 +219,7 @@ def test_a_server_of_the_same_boot_was_not_without_power(world: Callable[..., Wo
     made = world("server")
     made.server.boots = [BOOTS[0], BOOTS[0]]
     made.cut.cut()
-    with pytest.raises(power_cut.NotCut, match="same boot"):
+    with pytest.raises(cut.NotCut, match="same boot"):
         made.cut.bring_back()
     assert made.guarded == [], "nothing was touched"
 
@@ -254,7 +255,7 @@ def test_a_cut_that_takes_another_disk_along_ends_the_run_with_the_power_on(
 def test_a_device_that_does_not_come_back_is_gone(world: Callable[..., World]) -> None:
     made = world("device", on=("true",), back_within="50ms")
     made.cut.cut()
-    with pytest.raises(power_cut.DeviceGone, match="not back"):
+    with pytest.raises(cut.DeviceGone, match="not back"):
         made.cut.bring_back()
 
 

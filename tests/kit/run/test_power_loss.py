@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from kit.core.errors import HostError
 from kit.remote import power_loss_records as records
-from kit.run.power_records import Acknowledged, RecordLayout, gone, judge, parse_acknowledged, parse_found
+from kit.run.power.records import Acknowledged, RecordLayout, gone, judge, parse_acknowledged, parse_found
 
 RUN, SLOTS = 77, 4
 LAYOUT = RecordLayout("file", RUN, 3, (512, 1024), direct=False, slots=SLOTS)

@@ -13,8 +13,9 @@ from kit.core.clock import Clock
 from kit.core.errors import SafetyRefusal
 from kit.hosts.base import Host
 from kit.hosts.local import LocalHost
-from kit.run import power_cut, power_loss
-from kit.run.power_cut import Counts, NotCut
+from kit.run.power import cut as power_cut
+from kit.run.power import loss
+from kit.run.power.cut import Counts, NotCut
 from kit.setup.bench import Bench
 from kit.setup.context import Context
 from kit.store.manifest import PowerLoss
@@ -69,14 +70,14 @@ def losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: Cut, **settings
         site=site, storage=None, device_bytes={"ssd": 8 << 20}, work_dir=str(tmp_path / "work")
     )
     stored: dict[str, Any] = {}
-    testbed = SimpleNamespace(power=None, device=(SimpleNamespace(name="ssd"),))
+    testbed = SimpleNamespace(is_appliance=False, power=None, device=(SimpleNamespace(name="ssd"),))
     run = SimpleNamespace(
         plan=SimpleNamespace(testbed=testbed), site=site, record=SimpleNamespace(fill=stored.update),
         progress=SimpleNamespace(note=print),
     )  # fmt: skip
     monkeypatch.setattr(power_cut, "of_run", lambda *_: cut)
     asked = Settings.model_validate({"moments": 3, "within": "20ms", "idle": "0s", **settings})
-    told = power_loss.run_power_losses(cast(Context, run), cast(Bench, bench), asked)
+    told = loss.run_power_losses(cast(Context, run), cast(Bench, bench), asked)
     assert stored["power_loss"] == told
     return told
 
@@ -117,8 +118,9 @@ def test_a_pool_that_was_imported_since_the_run_began_is_not_cut(monkeypatch: py
     site = SimpleNamespace(seed=1, cut_other_pools=False)
     storage = SimpleNamespace(server=server, pool=SimpleNamespace(name="hsp-abcdef"))
     bench = SimpleNamespace(site=site, storage=storage, work_dir="/x")
-    run = SimpleNamespace(site=site, progress=SimpleNamespace(note=print))
+    plan = SimpleNamespace(testbed=SimpleNamespace(is_appliance=False))
+    run = SimpleNamespace(plan=plan, site=site, progress=SimpleNamespace(note=print))
     monkeypatch.setattr(power_cut, "of_run", lambda *_: cut)
     with pytest.raises(SafetyRefusal, match="other pools are imported: tank; nothing was cut"):
-        power_loss.run_power_losses(cast(Context, run), cast(Bench, bench), Settings(moments=1))
+        loss.run_power_losses(cast(Context, run), cast(Bench, bench), Settings(moments=1))
     assert cut.tries == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ from kit.config.workload import read_workload
 from kit.config.workload_base import find_workload
 from kit.core.errors import ConfigError
 from kit.plan.plan import Plan, make_plan
-from kit.run.resume import Earlier, check_same_hosts, read_earlier
+from kit.run.resume import Earlier, _kept, check_same_hosts, read_earlier
 from kit.setup.record import RunRecord
 from kit.store import manifest as stored_manifest
 from kit.store import run_directory, tables
 from kit.store.manifest import Manifest
+from tests.kit.rules.test_cold import ALLOWED, bed_with
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "mynas.toml"
 PHASE = {
@@ -78,6 +80,20 @@ def test_what_a_cold_phase_made_warm_is_lost_with_the_pool(tmp_path: Path) -> No
     path = find_workload("l2arc-life")
     life = make_plan(read_workload(path), read_testbed(EXAMPLE), path, EXAMPLE)
     assert handed_on(stored(tmp_path, life, ["cache0", "log0"], ("cold",))).phases == ()
+
+
+def test_the_phase_before_a_restart_is_measured_again_with_it(tmp_path: Path) -> None:
+    head = 'format = 1\nname = "own"\ntitle = "own"\nbase = "l2arc-life"\nevent = []\n'
+    names = ("cold", "before", "after")
+    more = ("", 'base = "import"\n', 'base = "import"\nrestart = "reboot"\n')
+    phases = [f'[[phase]]\nname = "{name}"\n{text}' for name, text in zip(names, more, strict=True)]
+    workload, testbed = tmp_path / "own.toml", bed_with(tmp_path, ALLOWED)
+    workload.write_text(head + "".join(phases))
+    own = make_plan(read_workload(workload), read_testbed(testbed), workload, testbed)
+    assert _kept(own, names, names[:2]) == 0, "the cold phase has filled it"
+    warm = own.workload.phase[1:]
+    later = replace(own, workload=own.workload.model_copy(update={"phase": warm}))
+    assert _kept(later, names[1:], names[1:2]) == 0 and _kept(later, names[1:], names[1:]) == 2
 
 
 OF_TREE = ("create", "stat", "rename", "ls", "remove")

@@ -102,3 +102,12 @@ def test_a_load_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: pytest
     load = Running(tmp_path)
     watch.wait(bench(tmp_path), load, 1, ())
     assert load.failed and "did not end within" in load.problems[0]
+
+
+def test_files_of_a_tree_are_shown_as_ios(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_LATE_APPLIANCE_S", 0.5)
+    monkeypatch.setattr(watch, "_LOOK_S", 0.1)
+    load, shown = Running(tmp_path), Shown()
+    load.path.write_text(load.path.read_text().replace('"read"', '"create"'))
+    watch.wait(bench(tmp_path), load, 1, (), shown)
+    assert shown.details[0].startswith("8,000 I/O a second")

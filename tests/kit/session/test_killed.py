@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import subprocess
@@ -86,10 +87,11 @@ def written(loop: Loop) -> int:
 def holders(loop: Loop) -> list[str]:
     """Processes that have it open."""
     found = []
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
+    # Not Path.glob, which raises where a process ends meanwhile.
+    for link in glob.iglob("/proc/[0-9]*/fd/*"):
         try:
             if os.readlink(link) == loop.node:
-                found.append(link.parts[2])
+                found.append(link.split("/")[2])
         except OSError:
             continue
     return found

@@ -1,26 +1,26 @@
-"""`hsp slog`: which device is meant, and which tests it gets."""
+"""`hsp slog`: which device is meant, and which plan it gets."""
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kit.config.testbed import Testbed
 from kit.core.errors import ConfigError, SafetyRefusal
 from kit.core.progress import Progress
-from kit.devices.block_device import BlockDevice
-from kit.lab.image.image import ImageInputs
+from kit.plan.plan import Plan
+from kit.run.resume import sources
 from kit.session import slog
-from kit.session.slog import SlogOptions, find_target, measure_each, planned_tests
+from kit.session.place import Request
+from kit.session.slog import find_target, measure_each, plan_slog
+from kit.store.json_file import write_json
+from kit.store.printed.slog import BLOCK, SIZES, THREADS
 from tests.fakes import ScriptedHost
 from tests.kit.devices.facts import recorded
 
-DEVICE = BlockDevice("/dev/x", "x", 64 << 20, 512, 0, "", "", "")
 TESTBED = """\
 name = "real"
 [server]
@@ -85,30 +85,48 @@ def test_an_appliance_is_refused(testbed: Path) -> None:
 
 
 def test_each_size_has_as_many_writes_as_fit() -> None:
-    tests = [test for group in planned_tests(DEVICE, 4000).values() for test in group]
-    flushed = {
-        test.force.record: test.ios
-        for test in tests
-        if (test.force.method, test.force.threads) == ("fdatasync", 1)
-    }
-    assert list(flushed) == [512 << n for n in range(15)]
-    assert flushed[512] == flushed[16 << 10] == 4000 and flushed[8 << 20] == 8
-    assert all(test.written_bytes <= DEVICE.size_bytes for test in tests)
-    assert {test.force.threads for test in tests if test.force.record == 4096} == {1, 2, 4, 8, 16}
-    assert [test.force.method for test in tests if not test.is_random] == ["open_sync"]
-    alone = [test for test in tests if test.force.method in ("flush_idle", "read_cached")]
-    assert [(test.force.record, test.ios, test.written_bytes) for test in alone] == [(512, 400, 0)] * 2
+    plan = plan_slog(find_target("ssd-lying", None), None, "as-found", 4000)
+    forces = [phase.force for phase in plan.workload.phase if phase.force]
+    one = [each for each in forces if (each.method, each.threads) == ("fdatasync", 1)]
+    writes = {each.record: each.groups_on(64 << 20) or 0 for each in one}
+    assert list(writes) == list(SIZES) and len(forces) == len(plan.workload.phase) == 37
+    assert writes[512] == writes[16 << 10] == 4000 and writes[8 << 20] == 8
+    assert all(each.record * (each.groups_on(64 << 20) or 0) <= 64 << 20 for each in one)
+    assert {each.threads for each in forces if each.record == BLOCK} == set(THREADS)
+    assert [each.method for each in forces if not each.random] == ["read_cached", "open_sync"]
+    assert all(each.direct and not each.check for each in forces)
+    # A large device is not written whole.
+    assert max(each.record * (each.groups_on(4 << 40) or 0) for each in forces) == 256 << 20
 
 
-def test_no_write_is_smaller_than_a_sector() -> None:
-    tests = planned_tests(replace(DEVICE, sector_bytes=4096), 4000).values()
-    assert min(test.force.record for group in tests for test in group) == 4096
+def test_options_are_those_of_the_workload(testbed: Path) -> None:
+    plan = plan_slog(find_target("ssd", testbed), testbed, "aged", 100)
+    assert {phase.force.groups for phase in plan.workload.phase if phase.force} == {100}
+    assert plan.workload.precondition and plan.workload.precondition.passes == 2
+    [device] = plan.testbed.device
+    assert (device.name, device.role, plan.testbed.client) == ("ssd", "log", ())
+    fresh = plan_slog(find_target("ssd", testbed), testbed, "fresh", 100).workload.precondition
+    assert fresh and fresh.writes and (fresh.method, fresh.passes, fresh.rounds) == ("purge", 0, 0)
 
 
-def test_a_large_device_is_not_written_whole() -> None:
-    tests = planned_tests(replace(DEVICE, size_bytes=4 << 40), 1_000_000).values()
-    assert max(test.written_bytes for group in tests for test in group) == 256 << 20
-    assert {test.force.file for group in tests for test in group} == {4 << 40}
+def test_more_writes_have_more_time_in_as_many_intervals() -> None:
+    plan = plan_slog(find_target("ssd-lying", None), None, "as-found", 1_000_000)
+    idle, read, *others = plan.workload.phase
+    assert {phase.duration for phase in (idle, read)} == {10 * 10**9}
+    assert {phase.duration for phase in others} == {20_000 * 10**9}
+    assert all(phase.duration // phase.interval < 6100 for phase in plan.workload.phase)
+
+
+def test_a_run_of_one_device_is_not_resumed_from_files_of_many(tmp_path: Path) -> None:
+    plan = plan_slog(find_target("ssd-lying", None), None, "as-found", 4000)
+    write_json(tmp_path / "plan.json", plan.as_json())
+    with pytest.raises(ConfigError, match="a run of `hsp slog`, which is not resumed"):
+        sources(tmp_path)
+
+
+def test_a_device_of_another_role_is_tested_as_log_device() -> None:
+    plan = plan_slog(find_target("data0", None), None, "as-found", 4000)
+    assert [(device.name, device.role) for device in plan.testbed.device] == [("data0", "log")]
 
 
 @pytest.fixture
@@ -152,22 +170,23 @@ def test_several_devices_are_agreed_to_before_the_first_is_touched(
     rest = TESTBED[TESTBED.index("[[device]]") :].replace("ssd", "other").replace("ACME_1", "ACME_2")
     (tmp_path / "two.toml").write_text(TESTBED + rest.replace('serial = "1"', 'serial = "2"'))
     targets = [find_target(name, tmp_path / "two.toml") for name in ("ssd", "other")]
-    measured: list[Testbed] = []
+    plans = [plan_slog(target, tmp_path / "two.toml", "as-found", 4000) for target in targets]
+    measured: list[Plan] = []
 
-    def measure(target: Testbed, *_: Any) -> tuple[None, None]:
-        measured.append(target)
-        return None, None
+    def measure(plan: Plan, *_: Any) -> None:
+        measured.append(plan)
 
-    monkeypatch.setattr(slog, "measure_slog", measure)
+    monkeypatch.setattr(slog, "measure", measure)
+    monkeypatch.setattr(slog, "agreed_place", lambda *_: None)
 
-    def run(targets: list[Testbed], *serials: str) -> list[Testbed]:
+    def run(plans: list[Plan], *serials: str) -> list[Plan]:
         measured.clear()
-        list(measure_each(targets, SlogOptions(), ImageInputs(), tmp_path, serials, Progress(quiet=True)))
+        list(measure_each(plans, Request(tmp_path, erase_serials=serials), Progress(quiet=True)))
         return measured
 
-    assert run(targets, "1", "2") == targets
+    assert run(plans, "1", "2") == plans
     with pytest.raises(SafetyRefusal):
-        run(targets, "1")
+        run(plans, "1")
     with pytest.raises(ConfigError, match="named twice"):
-        run([targets[0], targets[0]], "1")
+        run([plans[0], plans[0]], "1")
     assert not measured

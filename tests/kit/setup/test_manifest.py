@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from kit.config.testbed import read_testbed
-from kit.config.workload import read_workload
+from kit.config.testbed import LAB_TESTBED, read_testbed
+from kit.config.workload import read_workload, workload_of
+from kit.config.workload_base import WORKLOADS, read_source
 from kit.core.clock import Clock
-from kit.plan.plan import make_plan
+from kit.plan.plan import Plan, make_plan
 from kit.setup import manifest as manifests
 from kit.setup.manifest import new_manifest
 from kit.setup.site import Site, SiteClient
@@ -27,7 +28,12 @@ def stored_manifest(tmp_path: Path, emulated: bool, lines: str, server: str = ""
     path, testbed = tmp_path / "plan" / "top-speeds.toml", tmp_path / "plan" / "testbed.toml"
     path.write_text(path.read_text() + lines)
     testbed.write_text(testbed.read_text().replace("[server]", f"[server]\n{server}"))
-    plan = make_plan(read_workload(path), read_testbed(testbed), path, testbed)
+    return manifest_of(
+        make_plan(read_workload(path), read_testbed(testbed), path, testbed), tmp_path, emulated
+    )
+
+
+def manifest_of(plan: Plan, tmp_path: Path, emulated: bool) -> dict[str, Any]:
     host = ScriptedHost({})
     paths = {device.name: f"/dev/{device.name}" for device in plan.testbed.device}
     site = Site((SiteClient(host, "a", "b"),), Clock("virtual", 4), emulated, host, paths)
@@ -39,6 +45,16 @@ def stored_manifest(tmp_path: Path, emulated: bool, lines: str, server: str = ""
 def stored_expectation(tmp_path: Path, emulated: bool, lines: str) -> dict[str, Any]:
     observed: dict[str, Any] = stored_manifest(tmp_path, emulated, WISH + lines)["expect"][-1]
     return observed
+
+
+@pytest.mark.parametrize(
+    ("name", "load"), [("top-speeds", "closed loop, 1 "), ("capacity", "open loop, at most 64 ")]
+)
+def test_a_load_that_waits_for_no_answer_is_no_closed_loop(tmp_path: Path, name: str, load: str) -> None:
+    path = WORKLOADS / f"{name}.toml"
+    workload, testbed = workload_of(read_source(path)), read_testbed(LAB_TESTBED)
+    plan = make_plan(workload, testbed, path, LAB_TESTBED)
+    assert manifest_of(plan, tmp_path, True)["load"] == f"{load}outstanding"
 
 
 @pytest.mark.parametrize(("server", "version"), [("", None), ('version = "TrueNAS 13.0"', "TrueNAS 13.0")])

@@ -5,6 +5,7 @@ Preconditioning, warm-up and loads are replaced: their commands depend on what o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -77,6 +78,10 @@ def change(argv: Sequence[str], run: str) -> list[str]:
     words = words[3:] if words[:3] == ["env", "LC_ALL=C.UTF-8", f"{MARK}="] else words
     if words[-1].endswith(NOT_LISTED) or words[:2] in LOOKS or not changes_something(words, run):
         return []
+    if words[0] == "tee":
+        # The plan has the first CPU's file for those of all, and no kernel's names of disks.
+        paths = (re.sub(r"/(cpu|policy)[0-9]+/", r"/\g<1>0/", word) for word in words)
+        words = sorted({path.replace("/sys/block/sd", "/sys/block/") for path in paths}, reverse=True)
     guid = words[-1] if words[:2] == ["zpool", "import"] and words[-1].isdecimal() else ""
     return [{"NUMBER": "127", guid: "GUID"}.get(word, word) for word in words]
 

@@ -22,19 +22,25 @@ NO_FLUSH = PowerLoss(moments=1, control="no-flush")
 
 
 def refuse(
-    tunables: dict[str, int], asked: PowerLoss | None, power: Power | None, **agreed: bool
+    tunables: dict[str, int],
+    asked: PowerLoss | None,
+    power: Power | None,
+    *restarts: str,
+    exports: str = "\0",
+    **agreed: bool,
 ) -> list[str]:
     """The notes of the run, on a server with somebody else's pool."""
     server, notes = Server(zil_nocacheflush="0", zfs_nocacheflush="0", zfs_recover="0"), list[str]()
     server.answers["zpool list -H -o name"] = "tank\n"
-    server.answers["sh"] = "\0"
+    server.answers["sh"] = exports
     given = {"beside_other_pools": False, "cut_other_pools": False, **agreed}
     plan = SimpleNamespace(
-        workload=SimpleNamespace(power_loss=asked),
+        workload=SimpleNamespace(power_loss=asked, restarts=frozenset(restarts)),
         testbed=SimpleNamespace(power=power),
         tunables=tuple(tunable(name, value, Clock("real")) for name, value in tunables.items()),
     )
-    record = SimpleNamespace(add_notes=lambda *texts: notes.extend(texts))
+    manifest = SimpleNamespace(notes=())
+    record = SimpleNamespace(add_notes=lambda *texts: notes.extend(texts), manifest=manifest)
     run: Any = SimpleNamespace(plan=plan, site=SimpleNamespace(**given), record=record)
     server_setup.refuse_other_pools(cast(Context, run), server)
     return notes
@@ -56,6 +62,15 @@ def test_another_pool_is_neither_weakened_nor_cut(
         refuse(tunables, asked, power, **dict.fromkeys(other, True))
     notes = refuse(tunables, asked, power, **{option: True})
     assert any(words in note and f"(--{option.replace('_', '-')})" in note for note in notes)
+
+
+@pytest.mark.parametrize("kind", ["reboot", "power-cut"])
+def test_a_server_with_another_pool_or_export_is_not_restarted(kind: str) -> None:
+    exports = "/tank 10.0.0.9(rw,sync)\n\0/tank 10.0.0.9(rw,sync)\n"
+    with pytest.raises(SafetyRefusal, match="where other pools are imported: tank"):
+        refuse({}, None, POWER, kind, exports=exports, beside_other_pools=True)
+    pools, exported = refuse({}, None, POWER, kind, exports=exports, cut_other_pools=True)
+    assert "tank (--cut-other-pools)." in pools and "has other exports: /tank" in exported
 
 
 def test_a_run_that_touches_no_other_pool_goes_on() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.trace import keys, support
+from kit.trace import keys, request_lines, support
 from kit.trace.output import Trace, classes_of_keys, parse_trace
 from kit.zfs.openzfs_version import ZfsVersion
 from tests.sampling import share_error
@@ -103,7 +103,7 @@ def test_the_hash_is_that_of_the_program(values: list[int]) -> None:
 @pytest.mark.parametrize("one_in", [1, 2, 64, 1 << 20])
 def test_the_program_has_the_limits_of_the_reader(one_in: int) -> None:
     text = support.program(ZfsVersion(2, 3), one_in=one_in).text
-    assert f"<= (uint64){support.last_key(one_in)})" in text and f"< {keys.MOST_LINES})" in text
+    assert f"<= (uint64){support.last_key(one_in)})" in text and f"< {support.MOST_LINES})" in text
     assert not re.search(r"LAST_KEY|MOST_LINES|KEYS", text)
     assert text.count(f"$tried < {keys.MOST_BLOCKS}") == 2 and f"> {keys.MOST_BLOCKS} ?" in text
     maps = set(re.findall(r"@\w+", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)))
@@ -111,7 +111,7 @@ def test_the_program_has_the_limits_of_the_reader(one_in: int) -> None:
     for number in (keys.PRINTED, keys.LEFT_OUT):
         assert f"@counts[$seen, (uint64){number}] = sum((uint64)1);" in text
     printed = re.search(r'printf\("(hsp-trace key.*?)\\n"', text)
-    assert printed and printed[1].count("%llx") == keys._COLUMNS
+    assert printed and printed[1].count("%llx") == keys.Sample.columns
 
 
 def test_without_it_the_program_is_as_before() -> None:
@@ -200,7 +200,7 @@ def test_lines_come_at_any_time_and_those_of_other_phases_are_ignored() -> None:
 
 
 def test_more_lines_than_the_program_prints_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys, "MOST_LINES", 3)
+    monkeypatch.setattr(request_lines, "MOST_LINES", 3)
     trace = parse_trace(output([line(*GOOD)] * 50))
     assert trace.keys.lines == 6
     assert trace.problems == [

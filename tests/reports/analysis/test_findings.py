@@ -141,6 +141,15 @@ def test_an_outlier_without_events_names_none(calm):
     assert "while" not in found.text
 
 
+@pytest.mark.parametrize(("far_ms", "found"), [(2, []), (300, ["outlier"])])
+def test_an_operation_that_is_shorter_than_one_beside_it_is_none(calm, far_ms, found):
+    """A phase of files: CREATE takes some 5 ms, GETATTR 0.01 ms."""
+    made = calm.filter(pl.col("phase") == "write-pool").with_columns(op=pl.lit("create"))
+    looked = made.with_columns(op=pl.lit("getattr"), tier=pl.lit("dram"), lo_ns=9_000, hi_ns=10_000)
+    frame = pl.concat([made, looked.cast(dict(made.schema))])
+    assert of(frame) == () and kinds(of(with_one(frame, 3, far_ms, "dram", op="getattr"))) == found
+
+
 def test_several_outliers_of_a_tier_are_one_finding(calm):
     frame = with_one(with_one(calm, 3, 400), 7, 100)
     (found,) = of(frame)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kit.core.errors import ConfigError
-from kit.store.slog import SlogTest
+from kit.store.printed.slog import SlogTest
 from reports.output import slog_table
 from reports.verdict.slog_write_cache import judge
 from tests.reports.slog import slog_test

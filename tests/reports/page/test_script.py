@@ -16,7 +16,7 @@ def test_the_page_has_one_script_without_import_or_export():
     assert places == sorted(places)
 
 
-@pytest.mark.parametrize("entry", ["main.js", "live.js"])
+@pytest.mark.parametrize("entry", ["main.js", "live.js", "gallery.js"])
 def test_no_two_modules_declare_one_name(entry):
     """A browser would refuse the whole script."""
     pattern = r"^(?:const|let|class|(?:async )?function\*?) (\w+)"

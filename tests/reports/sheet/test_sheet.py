@@ -256,8 +256,7 @@ def test_results_of_hsp_slog_are_evidence_and_no_proof(made):
     test = slog.slog_test(
         "write through", lambda size: 20.0, lambda size: 0.0, emulated="TLC with capacitors"
     )
-    write_json(folder / "slog.json", test.as_json())
-    sheet = buyers_sheet([paths[0], str(folder / "slog.json")], need(folder))
+    sheet = buyers_sheet([paths[0], slog.write_run(folder / "slog", test)], need(folder))
     value = column(sheet, "datacentre").values["power_loss"]
     assert value.met is None and "Consistent with power-loss protection" in value.note
     assert "no run cut" in column(sheet, "consumer").values["power_loss"].note
@@ -318,16 +317,27 @@ def test_results_of_hsp_slog_alone_are_candidates(tmp_path):
         test = slog.slog_test(
             "write back", lambda size: 10.0, lambda size, us=us: us, name=name, serial=f"S-{name}"
         )
-        write_json(tmp_path / f"{name}.json", test.as_json())
+        slog.write_run(tmp_path / name, test.model_copy(update={"run": name}))
     wanted = tmp_path / "need.toml"
     wanted.write_text('sync_write_p99 = "300us"\n')
-    files = [str(tmp_path / f"log-{name}.json") for name in ("fast", "slow")]
-    sheet = buyers_sheet(files, wanted)
+    runs = [str(tmp_path / f"log-{name}") for name in ("fast", "slow")]
+    sheet = buyers_sheet(runs, wanted)
     found = {each.name: each for each in sheet.candidates}
     assert found["slow"].decision == "too-slow" and "on the drive alone" in found["slow"].sentence
     assert found["fast"].decision == "cannot-tell" and sheet.choice is None
     alone = found["fast"].values["alone_write_p99"]
     assert alone.value == pytest.approx(30, rel=0.04) and "as found, not aged" in alone.note
+    # Two presets in the lab have one name and no serial number.
+    for preset in ("TLC", "SLC"):
+        unlike = {"name": "log0", "serial": "", "emulated": preset}
+        test = slog.slog_test("write back", lambda size: 10.0, lambda size: 20.0, **unlike)
+        slog.write_run(tmp_path / preset, test.model_copy(update={"run": preset}))
+    both = buyers_sheet([str(tmp_path / "TLC"), str(tmp_path / "SLC")], wanted)
+    assert [each.name for each in both.candidates] == ["log0", "SLC (2)"]
     with pytest.raises(ConfigError, match="there are: fast, slow"):
         wanted.write_text('sync_write_p99 = "300us"\ntoday = "none"\n')
-        buyers_sheet(files, wanted)
+        buyers_sheet(runs, wanted)
+    write_json(tmp_path / "printed.json", test.as_json())
+    with pytest.raises(ConfigError, match="found what `hsp slog` prints") as refused:
+        buyers_sheet([str(tmp_path / "printed.json")], wanted)
+    assert "the run of `hsp slog`" in refused.value.hint

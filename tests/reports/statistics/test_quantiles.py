@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.bins import bin_edges, bin_index
-from reports.statistics.quantiles import QUANTILES, interpolated_us, limits_ns, over_time, percentiles_ns
+from kit.store.summary import Row
+from reports.statistics.quantiles import (
+    QUANTILES,
+    interpolated_figures_us,
+    interpolated_us,
+    limits_ns,
+    over_time,
+    percentile_text,
+    percentiles_ns,
+)
 from tests.reports import synthetic
 
 
@@ -92,6 +101,27 @@ def test_the_exact_quantile_is_in_its_bound(latencies):
             low, high = value.bound_us
             assert low <= exact[name] <= high and low <= value.us <= high
             assert 0 <= value.error_us <= high - low + 0.001
+
+
+def text_of(bins, limits):
+    figures, exact = interpolated_figures_us(bins, limits)
+    words = dict.fromkeys(("phase", "layer", "op", "tier"), "-")
+    return percentile_text(Row(**words, count=9, share=1, interpolated=exact, **figures), "p50")
+
+
+@given(st.integers(0, 1200))
+def test_a_bin_of_the_kit_is_one_value_for_people(index):
+    low, high = (int(edge) for edge in bin_edges(index))
+    assert " to " not in text_of([(low, high, 100)], (low, high - 1))
+
+
+def test_of_a_wide_bin_people_get_its_range():
+    """Of bpftrace's powers of two the median is in one, and no figure in it is better than another."""
+    assert (
+        text_of([(16_000, 32_000, 40), (32_000, 64_000, 60)], (16_000, 63_999)) == "32 to 64 \N{MICRO SIGN}s"
+    )
+    assert text_of([(32_000, 64_000, 60)], (40_000, 40_000)) == "40 \N{MICRO SIGN}s"
+    assert text_of([(32_000, 64_000, 2)], (40_000, 50_000)) == ""
 
 
 @pytest.mark.parametrize("relative", [0.001, 0.01, 0.02, 0.05, 0.1])

@@ -3,10 +3,13 @@
 import polars as pl
 import pytest
 
-from kit.config.sweep import with_sets
+from kit.config.lengths import with_sets
 from kit.config.workload_base import WORKLOADS, read_source
 from kit.session.presentation import code_of
+from kit.store.load.open_loop import CapacitySearch
+from kit.store.phase import Phase
 from kit.store.summary import Summary
+from reports.verdict.remedies import longer
 from tests.reports import synthetic
 from tests.reports.synthetic import summarise
 
@@ -68,6 +71,14 @@ def test_too_few_ios_say_how_long_the_phase_has_to_be(needed, duration):
         f"the phase needs about {duration} here: --set {setting}."
     )
     with_sets(read_source(WORKLOADS / "top-speeds.toml"), [setting])
+
+
+def test_of_a_search_for_a_capacity_each_look_has_to_be_longer():
+    """The duration of such a phase is that of a look, and the search has as many looks as it needs."""
+    phase = Phase.model_construct(
+        name="writes", start_ns=0, end_ns=10**10, capacity=CapacitySearch(p99_max_ns=1, end="unknown")
+    )
+    assert longer(phase, 2.5) == "each look needs 3 times phase.writes.duration and capacity.ios (--set)"
 
 
 def test_rows_of_a_phase_say_the_same_duration():

@@ -1,7 +1,5 @@
 """A stored value that was changed: refused, unknown or invalid, or listed as one that nothing determines.
 
-pytestmark = pytest.mark.slow
-
 Each number, name and flag of manifests of real runs is changed by itself. What stays valid must be in FREE.
 """
 
@@ -13,14 +11,20 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import polars as pl
 import pytest
 
 from kit.core.errors import ConfigError
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
+from kit.store.phase import Phase
 from reports.analysis.summary import summarise
+from reports.verdict import stored_checks, stored_phase
+from reports.verdict.stored_phase import contradicting_intervals
 from tests.kit.store.mutations import Path, places
 from tests.kit.store.stored_runs import Json, counts_of, stored
+
+pytestmark = pytest.mark.slow
 
 # Reads of three tiers with mixed I/Os; asynchronous writes; devices, a dataset and forced
 # writes; few phases of one with samples.
@@ -270,5 +274,87 @@ def test_the_last_io_of_counts_is_known_to_within_their_readings(error_ns: int, 
     manifest = stored("dataset")
     phase = next(each for each in manifest["phases"] if each.get("client_log"))
     phase["client_log"]["time_error_ns"] = error_ns
-    phase["clients"][0]["last_ns"] = phase["end_ns"] + 200_000_000
+    ended_ns = phase["clients"][0]["last_ns"] = phase["end_ns"] + 200_000_000
+    for slow in phase["client_log"]["slowest"] if verdict == "valid" else ():
+        slow["to_ns"] = ended_ns
     assert verdict_of(manifest, Latency.of(counts_of(manifest))) == verdict
+
+
+GRID, STALLED = [*range(9)], [0, 4]
+
+
+@pytest.mark.parametrize(("begins", "count"), [(GRID, 0), ([2 * each for each in GRID], 1), (STALLED, 0)])
+def test_few_intervals_with_a_stall_do_not_contradict_themselves(begins: list[int], count: int) -> None:
+    """45 files were made in two intervals, two seconds apart: the server stood still."""
+    manifest = stored("traced")
+    interval = manifest["phases"][0]["interval_ns"]
+    times = [each * interval for each in begins]
+    values = {"start_ns": 0, "end_ns": times[-1] + interval, "client_ios": 1000, "clients": []}
+    phase = Phase.from_json(manifest["phases"][0] | values, "phases[0]")
+    assert len(list(contradicting_intervals(phase, times))) == count
+
+
+def said_of(name: str, number: int, about: str, *, without: str = "", **values: Any) -> list[str]:
+    """What a phase with these values contradicts, of one kind. `without`: the op that has no I/O."""
+    stored_run = stored(name)
+    stored_run["phases"][number] |= values
+    manifest = Manifest.from_json(stored_run, "manifest.json")
+    bins = counts_of(stored(name)).filter(pl.col("op") != without)
+    phase = manifest.phases[number]
+    ios = stored_phase.counted(Latency.of(bins), [phase.name])[phase.name]
+    texts = [*stored_phase.contradictions(manifest, phase, ios)]
+    texts += stored_checks.contradictions(manifest, phase, ios)
+    return [text for text in texts if about in text]
+
+
+@pytest.mark.parametrize(
+    ("without", "values", "count"),
+    [("write", {}, 0), ("read", {}, 0), ("", {"op": "write"}, 1), ("write", {"block_bytes_by_op": {}}, 1)],
+)
+def test_a_mix_may_have_no_io_of_an_op(without: str, values: Json, count: int) -> None:
+    """One write of a hundred I/Os, and the server stood still."""
+    assert len(said_of("mixed", 1, "its I/Os are", without=without, **values)) == count
+
+
+DAY_NS = 86_400 * 10**9
+
+
+@pytest.mark.parametrize(("ppm", "count"), [(50, 0), (450, 0), (2000, 1)])
+def test_ntp_may_slew_the_clock_of_the_ios(ppm: int, count: int) -> None:
+    """Kstats have the raw clock of the machine, and are read just before and after the load."""
+    start_ns = stored("mixed")["phases"][0]["start_ns"]
+    arc = stored("mixed")["phases"][0]["arc"] | {"span_ns": DAY_NS - DAY_NS * ppm // 10**6}
+    values = {"end_ns": start_ns + DAY_NS, "interval_ns": 10**9, "arc": arc}
+    assert len(said_of("mixed", 0, "arc is of", **values)) == count
+
+
+@pytest.mark.parametrize(("in_flight", "count"), [(1, 0), (0, 1)])
+def test_a_disk_may_have_been_busy_before_the_phase(in_flight: int, count: int) -> None:
+    devices = copy.deepcopy(stored("mixed")["phases"][0]["devices"])
+    first, *_, last = devices[0]["samples"]
+    first["in_flight"] = in_flight
+    last["busy_ns"] = 2 * (last["at_ns"] - first["at_ns"])
+    assert len(said_of("mixed", 0, "was busy for", devices=devices)) == count
+
+
+@pytest.mark.parametrize(("interval_s", "verdict"), [(2, "valid"), (0.5, "unknown")])
+def test_a_phase_may_begin_in_the_last_interval_of_the_one_before(interval_s: float, verdict: str) -> None:
+    """With intervals of two seconds the last is not over 1.8 s later, but the next phase has begun."""
+    manifest = stored("mixed")
+    first, other = manifest["phases"][:2]
+    first |= {"interval_ns": int(interval_s * 10**9), "end_ns": first["start_ns"] + 6 * 10**9}
+    assert first["end_ns"] > other["start_ns"]
+    assert verdict_of(manifest, Latency.of(counts_of(manifest))) == verdict
+
+
+def test_an_expected_tier_that_did_not_answer_is_no_contradiction() -> None:
+    manifest = stored("traced")
+    manifest["phases"][0]["expected_tiers"] = ["special"]
+    counts = Latency.of(counts_of(manifest))
+    summary = summarise(counts, Manifest.from_json(manifest, "manifest.json"), with_bands=False)
+    assert [(each.id, each.phase) for each in summary.causes] == [("EXPECTED-TIERS", "one")]
+    (reason,) = summary.reasons
+    assert "no I/O was answered by special vdev, which the workload expects" in reason
+    # What is expected judges it.
+    manifest["expect"] = [{"phase": "one", "op": "write", "tier": "special", "min_count": 1}]
+    assert verdict_of(manifest, counts) == "invalid"

@@ -98,6 +98,30 @@ def test_the_queue_of_a_device_is_a_setting_where_both_runs_have_it(hsp, make_ru
     assert code == 2 and "settings.scheduler" in err
 
 
+def tuned(**values):
+    """`values`: of the clients."""
+
+    def change(manifest):
+        path = "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
+        words = {"name": "governor", "path": path, "before": "powersave"}
+        manifest["host_settings"] = [{**words, "set": "performance"}]
+        manifest["host_settings"] += [{**words, "set": value, "on": "clients"} for value in values.values()]
+
+    return change
+
+
+def test_what_the_preset_set_is_a_setting_of_each_kind_of_machine(hsp, make_run):
+    a, plain = make_run("a", change=tuned(governor="performance")), make_run("b", 2)
+    assert hsp("compare", a, "--", make_run("c", 3, tuned(governor="performance")))[0] == 0
+    code, _, err = hsp("compare", a, "--", plain)
+    path = "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
+    assert code == 2 and f'  host.{path}: A has "performance", B has nothing' in err
+    code, _, err = hsp("compare", a, "--", make_run("d", 4, tuned()))
+    assert code == 2 and f'  host.{path} of clients: A has "performance", B has nothing' in err
+    assert f"host.{path}:" not in err
+    assert hsp("compare", a, "--", plain, "--across", "host")[0] == 0
+
+
 def found(threads=8, zfs=None, memory=0, tunables=None, irq="0-3", unknown=False, **checks):
     """What a run found on its server before it set anything."""
 

@@ -12,7 +12,7 @@ from random import Random
 import polars as pl
 import pytest
 
-from tests.kit.importers.samples import DATA
+from tests.kit.importers.samples import DATA, SUMMARIES
 from tests.process import hsp
 
 pytestmark = pytest.mark.slow
@@ -46,6 +46,42 @@ def test_the_result_is_on_stdout_also_when_quiet(tmp_path: Path, hsp_here: Calle
         first, *_, run, report = done.stdout.splitlines()
         assert first == "IMPORTED  60 I/Os, 8/8 checks" and "drawing" not in done.stdout
         assert run.startswith("run:    results/import/") and report.startswith("report: file:///")
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "counted"),
+    [
+        ((SUMMARIES / "bcc-log2.txt").read_text(), (), 1200),
+        ("0.5 120\n1.5 130\n2 5e3\n", ("--from", "trace", "--unit", "us"), 3),
+    ],
+)
+def test_standard_input_is_read_as_a_file(
+    tmp_path: Path, content: str, words: tuple[str, ...], counted: int
+) -> None:
+    done = hsp("import", "-", *words, "--json", cwd=tmp_path, stdin=content, TMPDIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert sum(row["count"] for row in json.loads(done.stdout)["rows"]) == counted
+    # The copy is gone, and the run has no name of it.
+    assert not list(tmp_path.glob("hsp-import-*"))
+    (manifest,) = tmp_path.glob("results/import/2*/manifest.json")
+    assert json.loads(manifest.read_text())["import"]["files"][0]["file"] == "standard input"
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "said"),
+    [
+        ("", (), "standard input: empty"),
+        ("0 1\n0 x\n", ("--from", "trace", "--unit", "us"), "standard input, line 2: not two numbers"),
+        ("1 2\n", ("-",), "standard input and standard input are the same file"),
+        ("\0" * 300, (), "standard input, line 1: binary"),
+    ],
+)
+def test_standard_input_that_cannot_be_read(
+    tmp_path: Path, content: str, words: tuple[str, ...], said: str
+) -> None:
+    done = hsp("import", "-", *words, cwd=tmp_path, stdin=content)
+    assert done.returncode == 2 and said in " ".join(done.stderr.split()), done.stderr
+    assert "Traceback" not in done.stderr and not (tmp_path / "results").exists()
 
 
 def test_imports_of_one_second_have_their_order(tmp_path: Path, hsp_here: Called) -> None:

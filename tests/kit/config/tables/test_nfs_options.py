@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from kit.config.tables.nfs_options import VERSIONS, MountOption, Version, not_in_effect, of_family
+from kit.config.tables.nfs_options import (
+    VERSIONS,
+    MountOption,
+    Version,
+    not_in_effect,
+    of_family,
+    same_as_key,
+    value_of,
+    with_keys,
+)
 
 # As read on Linux 6.12 after `mount -o hard,proto=tcp,nolock`.
 V3 = (
@@ -118,3 +127,26 @@ def test_transports_of_ipv6_have_other_names(
 ) -> None:
     assert of_family(requested, source) == expected
     assert of_family(expected, source) == expected
+
+
+def test_keys_become_options_and_rdma_has_its_port() -> None:
+    assert with_keys(("hard",), None, None) == ("hard",)
+    assert with_keys(("hard",), "tcp", 4) == ("hard", "proto=tcp", "nconnect=4")
+    assert with_keys((), "rdma", None) == ("proto=rdma", "port=20049")
+    assert with_keys(("port=7",), "rdma", None) == ("port=7", "proto=rdma")
+    assert of_family(with_keys((), "rdma", None), "[fd97::1]:/x")[0] == "proto=rdma6"
+    shown = f"{V3},nconnect=4"
+    assert not_in_effect("3", with_keys((), "tcp", 4), shown) == []
+    assert not_in_effect("3", with_keys((), "tcp", 4), V3) == ["nconnect=4"]
+    assert not_in_effect("3", with_keys((), "rdma", None), V3) == ["proto=rdma", "port=20049"]
+
+
+def test_the_value_of_an_option_is_that_of_its_whole_name() -> None:
+    assert value_of("addr", V3) == "10.97.0.1" and value_of("proto", V3) == "tcp"
+    assert value_of("nconnect", V3) is None and value_of("hard", V3) is None
+
+
+@pytest.mark.parametrize("option", ["tcp", "udp", "rdma", "proto=tcp6"])
+def test_an_option_that_says_the_same_as_a_key_is_found(option: str) -> None:
+    assert same_as_key("proto", ("hard", option)) == option
+    assert same_as_key("nconnect", ("hard", option)) is None

@@ -39,6 +39,9 @@ def test_the_numbers_of_a_tree() -> None:
         ({"files": 1, "size": "1TiB"}, "at most 64MiB"),
         ({"files": 1, "size": "2KiB", "size_max": "1KiB"}, "make it larger"),
         ({"files": 1, "size": "0B", "size_max": "1KiB"}, "size above 0"),
+        ({}, "how many"),
+        ({"files": 1, "list": "a.txt"}, "files, directories and sizes of its own"),
+        ({"list": "a.txt", "depth": 2}, "directories and sizes of its own"),
     ],
 )
 def test_trees_that_are_too_large_or_impossible_are_refused(values: dict[str, object], text: str) -> None:

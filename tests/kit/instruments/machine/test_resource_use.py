@@ -395,3 +395,26 @@ def test_arcstats_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     assert missing(report) == {
         "resource use of ARC and L2ARC": "2 of 2 samples have no numbers: no such file"
     }
+
+
+def test_times_of_a_device_go_on_where_the_kernel_begins_anew(tmp_path: Path) -> None:
+    """It prints 32 bits of milliseconds: the sum of 32 I/Os at a time is there after a day and a half."""
+    near = (1 << 32) - 5
+    stats = [[*STAT], [*STAT], [*STAT]]
+    for stat, (busy, queue) in zip(stats, [(7, near), (9, 3), (11, 8)], strict=True):
+        stat[9:11] = [busy, queue]
+    rows = [row(n * 1000 * MS, [0] * 10, stat) for n, stat in enumerate(stats)]
+    report = sent(tmp_path, [*rows[:2], rows[2] | {"end": True}], measured("read"))
+    (device,) = report.entry["devices"]
+    assert [each.queue_ns // MS for each in device.samples] == [0, 8, 13]
+    assert [each.busy_ns // MS for each in device.samples] == [0, 2, 4]
+    assert missing(report) == {}
+
+
+def test_time_of_waiting_for_io_may_go_back(tmp_path: Path) -> None:
+    """proc(5) says so of iowait: the CPUs idled for no time, not for less."""
+    ticks = [[0, 0, 0, 50, 9, 0, 0, 0, 0, 0], [100, 0, 0, 50, 7, 0, 0, 0, 0, 0]]
+    rows = [row(n * 1000 * MS, each, STAT) for n, each in enumerate(ticks)]
+    report = sent(tmp_path, [rows[0], rows[1] | {"end": True}], measured("read"))
+    (cpu,) = report.entry["cpu"]
+    assert cpu.samples[-1].idle_ns == 0 and missing(report) == {}

@@ -123,8 +123,14 @@ def test_many_keys_are_sampled_and_all_reads_counted(tmp_path, monkeypatch):
 def test_one_key_with_nearly_all_requests_is_no_sample(tmp_path, monkeypatch):
     monkeypatch.setattr(key_list, "MOST_BLOCKS", 100)
     monkeypatch.setattr(key_list, "MOST_ACCESSES", 100)
-    with pytest.raises(ConfigError, match="one key has nearly all"):
+    with pytest.raises(ConfigError, match=r"keys.*: one key has nearly all"):
         read(tmp_path, "a\n" * 1000, 512)
+
+
+@pytest.mark.parametrize("block", [0, (16 << 20) + 1, 1 << 40])
+def test_a_block_that_no_zfs_has_is_refused(tmp_path, block):
+    with pytest.raises(ConfigError, match=r"--block is .* bytes: a block of ZFS has 1 to 16,777,216"):
+        read(tmp_path, "a\n" * 1000, block)
 
 
 @pytest.mark.parametrize(

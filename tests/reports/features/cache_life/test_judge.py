@@ -90,6 +90,58 @@ def test_what_an_l2arc_is_worth_after_an_import(changed: dict[str, Any], words: 
     assert words in of_import(**changed)
 
 
+@pytest.mark.parametrize(
+    ("reads", "before", "after", "words"),
+    [
+        # 2 of 100 reads, then none: it may be chance. Of 10,000 it is not.
+        (100, 0.02, 0.0, "answers 0 % of the reads, 2 % before, which may be chance: too few reads"),
+        (10_000, 0.02, 0.0, "comes back cold"),
+        (100, 0.02, 0.02, "which may be chance"),
+        (10_000, 0.02, 0.02, "comes back warm"),
+        (400, 0.15, 0.015, "comes back cold"),
+    ],
+)
+def test_few_reads_call_no_l2arc_cold_or_warm(reads: int, before: float, after: float, words: str) -> None:
+    counts = {"reads_before": reads, "reads_after": reads}
+    assert words in of_import(share_before=before, share_after=after, **counts)
+
+
+def test_few_reads_have_no_ratio() -> None:
+    points = [{**POINT, "ios": 3}, {**POINT, "at_s": 1.0, "ios": 9, "shares": {"l2arc": 0.4}}]
+    assert said(points=points)[1] == (
+        "Reads a second: 3 at first, 9 at the end (too few reads to say how many times)."
+    )
+
+
+REBOOT = {"kind": "reboot", "begin_s": -95.0, "end_s": 0.0, "import_s": -15.0, "rebuilt_s": 3.2}
+
+
+@pytest.mark.parametrize(
+    ("changed", "first", "second"),
+    [
+        (
+            {},
+            "After a reboot of the server (1 min 35 s until the first read) the L2ARC comes back warm: 38 %",
+            "The import of the pool began 1 min 20 s after the begin of the reboot; 3.2 s after that the "
+            "L2ARC was read in (100 MB of records).",
+        ),
+        (
+            {"kind": "power-cut", "share_after": 0.02, "rebuilt_s": None, "rebuilt_bytes": 0},
+            "comes back cold: 2 % of the reads, 40 % before; nothing was rebuilt.",
+            "after the begin of the power cut; nothing of the L2ARC was read in.",
+        ),
+        (
+            {"rebuilt_s": None},
+            "comes back warm",
+            "100 MB of records of the L2ARC had been read in when the phase ended, not all.",
+        ),
+    ],
+)
+def test_what_an_l2arc_is_worth_after_a_restart(changed: dict[str, Any], first: str, second: str) -> None:
+    found = said(cold=False, imports=[{**IMPORT, **REBOOT, **changed}])
+    assert first in found[0] and second in found[1], found
+
+
 def stored(**changed: Any) -> Manifest:
     """A phase of 20 s, whose pool is away from 10 to 12 s, and a cache device of 1 GB."""
     sample = dict.fromkeys(
@@ -148,3 +200,34 @@ def test_without_parameters_or_samples_less_is_known() -> None:
     [life] = describe(stored(), latency())
     assert life.feed_max_bytes_per_s is None
     assert describe(Manifest.from_json({"phases": []}, "manifest.json"), latency()) == []
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "9" * 400, "\u0663", "1e9"])
+def test_parameters_of_a_stranger_are_no_feed(text: str) -> None:
+    names = ("write_max", "write_boost", "feed_secs", "feed_min_ms", "feed_again")
+    modules = {"zfs": {f"l2arc_{name}": text for name in names}}
+    [life] = describe(stored(modules=modules), latency())
+    assert life.feed_max_bytes_per_s is None
+
+
+def test_a_restart_is_held_beside_the_phase_before() -> None:
+    """Of which the last twenty seconds are held beside the first twenty after it."""
+    [cold] = stored().phases
+    restarted = {"kind": "reboot", "begin_ns": 121 * S, "up_ns": 180 * S, "import_ns": 190 * S,
+                 "rebuilt_ns": 4 * S, "rebuilt_bytes": 10**7}  # fmt: skip
+    samples = [each.model_copy(update={"at_ns": each.at_ns + 100 * S}) for each in cold.caches]
+    after = {**cold.as_json(), "name": "after", "cold": False, "start_ns": 200 * S, "end_ns": 220 * S}
+    after |= {"schedule": None, "restarted": restarted, "caches": [each.as_json() for each in samples]}
+    manifest = stored(phases=[cold.as_json(), after])
+    rows = latency().cells
+    moved = rows.with_columns(pl.lit("after").alias("phase"), pl.col("time_ns") + 100 * S)
+    both = pl.concat([rows, moved.select(rows.columns).cast(dict(rows.schema))])
+    [_, life] = describe(manifest, Latency.of(both.select(pl.DataFrame(schema=LATENCY_SCHEMA).columns)))
+    [found] = life.imports
+    assert (found.kind, found.begin_s, found.import_s, found.end_s) == ("reboot", -79, -10, 0)
+    assert (found.rebuilt_s, found.rebuilt_bytes, found.window_s) == (4, 10**7, 20)
+    # Without the interval in which the load ended: 600 of 1,700 reads, and 650 of all 1,800.
+    assert found.share_before == pytest.approx(600 / 1700)
+    assert found.share_after == pytest.approx(650 / 1800)
+    # The windows of the phase are before no import.
+    assert life.final_share == 0.5

@@ -64,3 +64,15 @@ def test_the_answer_has_what_makes_and_lists_alone() -> None:
     row = {"phase": "p", "load": LOAD | {"action": "rename"}, "matched": True}
     summary = summary_of(rows, metadata=[row])
     assert [*sentences(summary)] and [*FEATURE.answer(summary)] == []
+
+
+def test_the_phase_has_its_title_and_a_file_its_time_at_the_client() -> None:
+    rows = [
+        {"phase": "p", "op": "rename", "tier": "slog", "count": 9, "share": 1.0, "p50_us": 60.0},
+        {"phase": "p", "layer": "client", "op": "rename", "tier": "all", "count": 9, "p50_us": 310.0},
+    ]
+    row = {"phase": "p", "title": "New names", "load": LOAD | {"action": "rename"}, "matched": True}
+    assert [*sentences(summary_of(rows, metadata=[row]))] == [
+        "New names: a file takes 310 µs (p50) at the client; "
+        "RENAME takes 60 µs (p50) with its log on the log device."
+    ]

@@ -63,6 +63,45 @@ def test_everything_kept_and_what_twenty_power_losses_say() -> None:
     assert bound and bound.as_json() == {"of": 20, "low": 0.0, "high": pytest.approx(0.1391, abs=1e-4)}
 
 
+VERIFIER = [{"device": "export", "counter": "write verifier", "before": 1, "after": 2}]
+SAME = [{**VERIFIER[0], "after": 1}]
+OF_EXPORT: Json = {
+    "scope": "appliance",
+    "control": "unstable",
+    "control_moments": [{**LOST, "proof": VERIFIER}],
+}
+
+
+def test_an_export_that_kept_its_word_is_said_with_its_conditions() -> None:
+    judged = power_loss.judge(losses(*[moment(proof=VERIFIER)] * 20, **OF_EXPORT))
+    assert ids(judged) == ([], [])
+    kept = "The export kept its word: 60 of 60 records looked for (200 acknowledged writes) survived 20 power"
+    assert kept in judged.kept and "fewer than 13.9 %" in judged.kept
+    assert "one export, written by one client, one session" in judged.kept
+    assert "The control (unstable writes without a COMMIT) lost 9 of 12 records" in judged.kept
+
+
+@pytest.mark.parametrize(("changes", "proof", "id_", "words"), [
+    ({}, SAME, "POWER-UNPROVEN", "not proven by another NFS write verifier (number 1)"),
+    ({}, [], "POWER-UNPROVEN", "it changes with each start"),
+    ({"control_moments": [{**LOST, "lost": 0}]}, VERIFIER, "POWER-CONTROL", "or a battery keeps that"),
+    ({"control_moments": []}, VERIFIER, "POWER-CONTROL", "of unstable writes, too, that they are stable"),
+    ({"control_moments": [], "control": "none"}, VERIFIER, "POWER-CONTROL", "no positive control"),
+])  # fmt: skip
+def test_an_export_of_which_a_proof_is_missing_is_not_called_honest(
+    changes: Json, proof: list[Json], id_: str, words: str
+) -> None:
+    judged = power_loss.judge(losses(moment(proof=proof), **{**OF_EXPORT, **changes}))
+    assert ids(judged) == ([id_], []) and not judged.kept
+    assert words in judged.outcomes[0].text
+
+
+def test_an_export_that_lies_needs_no_proof() -> None:
+    judged = power_loss.judge(losses(moment(proof=SAME, lost=2), **{**OF_EXPORT, "control_moments": []}))
+    assert ids(judged) == ([], ["POWER-LOSS-LOST"])
+    assert "The export lies: 2 of 3 records looked for" in found(judged, "invalid")[0].text
+
+
 @pytest.mark.parametrize("name", ["lost", "torn", "old", "foreign", "gone"])
 def test_each_class_of_loss_breaks_the_promise(name: str) -> None:
     lost = moment(**{name: 2}, first_lost=7, first_worker=1)

@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 from kit.store.latency import Latency
+from kit.store.parts.soak import ImpactRow
 from kit.store.tables import LATENCY_SCHEMA
 from reports.features.soak import impact
 from reports.features.soak import judge as soak
@@ -195,14 +196,34 @@ def test_one_phase_on_a_side_is_within_this_run_and_decides_nothing():
     assert p50["range"][0] < 1.5 < p50["range"][1] and p50["ok"] is None
     assert summary["verdict"] == "valid"
     [note] = [
-        each
-        for each in summary["notes"]
-        if each.startswith("beside-1 against alone-0, synchronous writes: p50")
+        each for each in summary["notes"] if each.startswith("Synchronous writes, ") and " against " in each
     ]
     assert "within this run" in note and "95 %" not in note
     summary = sides((1, 1), (1.5, 1), p50_ratio_max=1.4)
     assert summary["verdict"] == "unknown"
     assert "name several, in the order alone, beside, beside, alone" in summary["reasons"][0]
+
+
+def impact_of(tier, ratio, low, high, titles=("", "")):
+    row = {"alone": "a", "beside": ["b", "c"], "op": "read", "tier": tier, "figure": "p50", "over": [3, 3]}
+    return row | {"ratio": ratio, "range": [low, high], "limit": None, "ok": None, "titles": list(titles)}
+
+
+def test_the_answer_is_of_what_differs_most_and_has_the_titles_of_the_phases():
+    titles = "Reads alone", "Reads beside a log"
+    rows = [
+        impact_of("dram", 0.998, 0.99, 1.01, titles), impact_of("l2arc", 2.0, 0.5, 8.0, titles),
+        impact_of("disk", 1.25, 1.11, 1.4, titles),
+    ]  # fmt: skip
+    made = [ImpactRow.from_json(row, "test") for row in rows]
+    assert [*impact.answer(made)] == [
+        'Reads from disk, "Reads beside a log" against "Reads alone": '
+        "p50 1.25 times (95 %, over 3 phases: 1.11 to 1.4)."
+    ]
+    assert len([*impact.sentences(made)]) == 3
+    # Where nothing is known to differ, the first; without titles, names.
+    same = [ImpactRow.from_json(impact_of(tier, 1.1, 0.9, 1.3), "test") for tier in ("dram", "disk")]
+    assert [text.partition(":")[0] for text in impact.answer(same)] == ["Reads from DRAM, b, c against a"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from reports.features.special.judge import sentences
+from kit.store.manifest import Manifest
+from reports.features.special.judge import describe, sentences
+from tests.kit.store.stored_runs import stored
 from tests.reports.synthetic import summary_of
 
 MIB = 1 << 20
@@ -84,3 +86,14 @@ def test_the_limit_is_that_of_the_parameter() -> None:
         "52 % full, and from 50 % on small blocks go to disks."
     )
     assert "were written before" in said(disk, 80, small_blocks_part=1.0)[0]
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "9" * 400, "\u0663", "", "-1"])
+def test_parameters_of_a_stranger_are_no_numbers(text: str) -> None:
+    manifest = stored("mixed")
+    use = {"size_bytes": 0, "allocated_bytes": 9, "device_reads": 0}
+    manifest["phases"][0] |= {"special": use, "metadata_reads": {"special": 3}}
+    manifest["modules"] = {"zfs": {"zfs_special_class_metadata_reserve_pct": text}}
+    manifest["dataset"]["properties"] |= {"recordsize": text, "special_small_blocks": text}
+    [row] = describe(Manifest.from_json(manifest, "manifest.json"))
+    assert (row.small_blocks_part, row.in_place) == (0.75, False)
