@@ -188,7 +188,7 @@ def test_probes_that_cost_more_than_they_may_are_removed(served: Rig, tmp_path: 
     read_warm = (
         "dd if=/dev/urandom of=/tank/home/hot bs=1M count=1 status=none; "
         "fio --output=/dev/null --ioengine=psync --bs=512 --size=1m --rw=randread --name=hot "
-        "--filename=/tank/home/hot --invalidate=0 --norandommap --number_ios=100000; rm /tank/home/hot"
+        "--filename=/tank/home/hot --invalidate=0 --norandommap --io_size=50m; rm /tank/home/hot"
     )
     with Observation(served, tmp_path, "--local") as seen:
         for _ in range(60):
