@@ -18,6 +18,7 @@ from kit.config.toml import Place, Setting, nearest, placed_refusal
 from kit.config.toml_lines import KeyPath
 from kit.config.tree_shape import Shape, read_list
 from kit.config.workload_base import WorkloadSource, tables_of
+from kit.core.errors import ConfigError
 from kit.core.own_file import read_own
 from kit.core.text import commas
 
@@ -113,7 +114,9 @@ def _placed(
 
 def _capture(name: str, number: int, source: WorkloadSource) -> Capture:
     """The capture of a phase: beside the workload, or wherever a person says. Raises ConfigError."""
-    # It brings polars, which other workloads do not need.
+    # They bring polars and ZIP, which other workloads do not need.
+    from kit.pack.archive import is_pack
+    from kit.pack.opened import opened_files
     from kit.store.load import capture
 
     key: KeyPath = ("phase", number, "replay", "capture")
@@ -124,15 +127,23 @@ def _capture(name: str, number: int, source: WorkloadSource) -> Capture:
     if path.is_dir():
         path /= capture.NAME
     try:
-        read = (
-            read_own(path, capture.MOST_BYTES)
-            if is_asked
-            else named_files.content(path, by, capture.MOST_BYTES)
-        )
+        if not is_asked:
+            read = named_files.content(path, by, capture.MOST_BYTES)
+        elif is_pack(path):
+            with opened_files(path, (capture.NAME,)) as root:
+                read = read_own(root / capture.NAME, capture.MOST_BYTES)
+        else:
+            read = read_own(path, capture.MOST_BYTES)
     except FileNotFoundError:
-        source.refuse(key, f"{path}: no such file: `hsp observe --capture` makes one in its run's directory")
+        source.refuse(
+            key,
+            f"{path}: no capture: `hsp observe --capture` makes one in its run's directory, and `hsp pack "
+            "--keep capture` puts it into a pack",
+        )
     except OSError as error:
         source.refuse(key, f"{path}: {error.strerror or error}")
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.message.removeprefix(f'{path}: ')}", error.hint) from None
     return capture.capture_of(read, path)
 
 

@@ -40,7 +40,7 @@ SETTINGS = "settings.json"
 _DIRECTORY = f"(?:series-)?{RUN_ID}"
 _NAME = re.compile(
     rf"{_DIRECTORY}/(?:(?:manifest|summary|series|plan|settings)\.json|report\.html|journal\.jsonl"
-    r"|(?:latency|ageing|keys)\.parquet|raw/[A-Za-z0-9_][\w.%+@=,-]{0,200})|sheet\.(?:json|html)",
+    r"|(?:latency|ageing|keys|capture)\.parquet|raw/[A-Za-z0-9_][\w.%+@=,-]{0,200})|sheet\.(?:json|html)",
     re.ASCII,
 )
 _MARK = b"hsp-pack sha256:"

@@ -24,14 +24,16 @@ from kit.pack.names import KINDS, PackNames
 from kit.pack.redact import collect, compared_plan, kept_words, known_json, redacted, redacted_table
 from kit.store import tables
 from kit.store.json_file import read_json, write_json
+from kit.store.load import capture
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.run_directory import RunDir, named_run
 from kit.store.series import Series, is_series, named_series, read_series, run_of
 from kit.store.sheet import Sheet
 from kit.store.stored import Stored, read_versioned
 
-RAW = "raw"
-KEPT_KINDS = (*KINDS, RAW)
+RAW, CAPTURE = "raw", "capture"
+KEPT_FILES = (RAW, CAPTURE)
+KEPT_KINDS = (*KINDS, *KEPT_FILES)
 _MOST_RAW_BYTES = 1 << 30
 _KEY_BYTES = 32
 # Draws summary and page from the files of a directory, or the page of a sheet.
@@ -148,6 +150,10 @@ class _Packer:
             if frame.height or write is tables.write_latency:
                 write(made, redacted_table(frame, self.names))
         self.draw(made.path)
+        stored_capture = run.directory.path / capture.NAME
+        if CAPTURE in self.keep and os.path.lexists(stored_capture):
+            read = capture.capture_of(read_own(stored_capture, capture.MOST_BYTES), stored_capture)
+            capture.write_capture(made.path / capture.NAME, read.rows, read.lost, read.left_out)
         if RAW in self.keep:
             made.raw.mkdir()
             inside = sorted(run.directory.raw.iterdir()) if run.directory.raw.is_dir() else []

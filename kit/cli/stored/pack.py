@@ -13,7 +13,7 @@ from kit.core.errors import ConfigError
 from kit.core.files import write_atomically
 from kit.core.output import check_target, emit_text, say, write_target
 from kit.pack.archive import SUFFIX
-from kit.pack.build import KEPT_KINDS, RAW, pack
+from kit.pack.build import KEPT_FILES, KEPT_KINDS, RAW, pack
 from kit.pack.names import checked_kinds
 from kit.store.run_directory import RunDir
 from kit.store.run_name import find_run
@@ -46,7 +46,7 @@ def pack_command(
       hsp pack top-speeds --keep hosts,pools   with names of hosts and pools
       hsp show 20261124T053000Z-ab12cd.hsp     what the other one does
     """  # fmt: skip
-    kept = checked_kinds(keep or [], (RAW,))
+    kept = checked_kinds(keep or [], KEPT_FILES)
     check_target(output)
     if output and output.suffix != SUFFIX:
         raise ConfigError(f"{output}: a pack ends in {SUFFIX}", f"-o {output.stem}{SUFFIX}")

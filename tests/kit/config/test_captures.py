@@ -103,7 +103,7 @@ def test_keys_that_mean_nothing_are_refused(tmp_path: Path, keys: str, more: str
 def test_a_capture_that_is_not_there_says_how_it_is_made(tmp_path: Path) -> None:
     path = written(tmp_path)
     (tmp_path / NAME).unlink()
-    with pytest.raises(ConfigError, match="no such file: `hsp observe --capture` makes"):
+    with pytest.raises(ConfigError, match="no capture: `hsp observe --capture` makes"):
         read(path)
 
 

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from kit.store.json_file import write_json
+from kit.store.load.capture import capture_of
+from tests.captures import Row, capture_file
 from tests.conftest import Called
 from tests.kit.pack import marked
 from tests.reports import synthetic_series
@@ -120,6 +122,43 @@ def test_what_is_kept_is_there_and_nothing_else(tmp_path: Path, hsp_here: Called
     assert '"commands"' in raw and any(each in raw for each in of.secret)
     done = hsp_here("pack", marked.RUN, "--keep", "disks", cwd=tmp_path)
     assert done.returncode == 2 and "serials, devices, hosts" in done.stderr
+
+
+def test_a_capture_is_in_the_pack_if_it_is_kept_and_can_be_replayed_from_there(
+    packed: Callable[[int], Path], tmp_path: Path, hsp_here: Called
+) -> None:
+    path = packed(1)
+    rows: list[Row] = [(0, 0, 0, 0, 512, "read", False), (7 * 10**9, 0, 1, 4096, 512, "write", True)]
+    capture_file(path / "capture.parquet", rows, lost=3, left_out=4)
+    for name, keep in ("without", ()), ("with", ("--keep", "capture")):
+        done = hsp_here("pack", os.fspath(path), *keep, "-o", f"{name}.hsp", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(tmp_path / "with.hsp") as file:
+        found = capture_of(file.read(f"{path.name}/capture.parquet"), tmp_path)
+    assert (found.rows.rows(), found.lost, found.left_out) == (rows, 3, 4)
+    plans = []
+    for name in "with.hsp", os.fspath(path), os.fspath(path / "capture.parquet"):
+        planned = hsp_here(
+            "plan", "replay", "--set", f"replay.capture={json.dumps(name)}", "--json", cwd=tmp_path
+        )
+        assert planned.returncode == 0, planned.stderr
+        plans.append({k: v for k, v in json.loads(planned.stdout).items() if k != "digest"})
+    assert plans[0] == plans[1] == plans[2] != json.loads(hsp_here("plan", "replay", "--json").stdout)
+    without = hsp_here("plan", "replay", "--set", 'replay.capture="without.hsp"', cwd=tmp_path)
+    assert without.returncode == 2 and "hsp pack --keep capture" in without.stderr
+    content = (tmp_path / "with.hsp").read_bytes()
+    (tmp_path / "bad.hsp").write_bytes(content[:99] + content[100:])
+    bad = hsp_here("plan", "replay", "--set", 'replay.capture="bad.hsp"', cwd=tmp_path)
+    assert bad.returncode == 2 and "bad.hsp: damaged: its content" in bad.stderr
+
+
+def test_a_damaged_capture_is_not_packed(
+    packed: Callable[[int], Path], tmp_path: Path, hsp_here: Called
+) -> None:
+    path = packed(1)
+    (path / "capture.parquet").write_bytes(b"PAR1 is no table")
+    done = hsp_here("pack", os.fspath(path), "--keep", "capture", "-o", "a.hsp", cwd=tmp_path)
+    assert done.returncode == 2 and "capture.parquet" in done.stderr and not (tmp_path / "a.hsp").exists()
 
 
 def test_equal_names_stay_equal_and_others_differ(tmp_path: Path, hsp_here: Called) -> None:
