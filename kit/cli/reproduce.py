@@ -20,8 +20,10 @@ from kit.session.measure import measure
 from kit.session.place import Request, prepare
 from kit.session.reproducing import claims
 from kit.session.side import Side
+from kit.session.sweep_runs import measured_series
 from kit.store.run_directory import RunDir, named_run
 from kit.store.run_name import find_run
+from kit.store.series import read_series
 
 
 def reproduce(
@@ -75,11 +77,17 @@ def reproduce(
 
 
 def _measured(claim: claims.DocumentedClaim, results: Path) -> RunDir:
-    """A new run of the claim's workload in the lab. Raises KitError."""
+    """A new run or series of the claim's workload in the lab. Raises KitError."""
     progress, side, request = Progress(), Side.of(claim.workload, None), Request(results)
     progress.note(
         f"{claim.name}: about {claim.minutes} minutes on two cores, {claim.first_minutes} the first time"
     )
+    planned = side.sweep() if claim.ratios else None
+    if planned is not None:
+        path, code = measured_series(side, planned, request, progress)
+        if not read_series(path).ended:
+            raise typer.Exit(code)
+        return RunDir(path)
     plan = side.plan()
     found = measure(plan, prepare(plan, request, progress), request, progress)
     if found.failure:

@@ -39,6 +39,20 @@ from kit.store.series import Series, SeriesRun
 
 def measure_sweep(side: Side, planned: SweepPlan, request: Request, progress: Progress) -> int:
     """Measure all cells and print the result; returns the exit code. Raises KitError."""
+    path, code = measured_series(side, planned, request, progress)
+    series = store.read_series(path)
+    if not series.ended:
+        return code
+    present_series(series, path, request.json_output, request.junit)
+    say(f"again:  {shlex.join(['hsp', *sys.argv[1:]])}")
+    return max(code, code_of_series(series))
+
+
+def measured_series(side: Side, planned: SweepPlan, request: Request, progress: Progress) -> tuple[Path, int]:
+    """The series with all cells measured, and the exit code of its runs. One that is cut off has not ended.
+
+    Raises KitError.
+    """
     check_target(request.junit)
     path = request.resume
     if path:
@@ -75,11 +89,9 @@ def measure_sweep(side: Side, planned: SweepPlan, request: Request, progress: Pr
                 say(_going_on(path))
                 if measured.failure:
                     raise measured.failure
-                return measured.code
-    series = reports.analyse_series(path, ended=True)
-    present_series(series, path, request.json_output, request.junit)
-    say(f"again:  {shlex.join(['hsp', *sys.argv[1:]])}")
-    return max(code, code_of_series(series))
+                return path, measured.code
+    reports.analyse_series(path, ended=True)
+    return path, code
 
 
 def _with_known(path: Path, request: Request) -> Series:

@@ -26,7 +26,7 @@ from tests.queues import Floats, highest, lindley, md1_above
 PROTECTS = ("kit/capacity", "kit/load/force_load.c", "kit/run/capacity.py")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
 
-SERVICE_S, DILATION, STALL_S = 0.002, 4, 0.05
+SERVICE_S, DILATION, STALL_S = 0.002, 4, 0.2
 _TESTBED = """\
 name = "one-at-a-time"
 [server]
@@ -68,7 +68,7 @@ def files(folder: Path, text: str) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def done(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """Two rates, and one with a stall of 50 ms in the middle, by a single thread."""
+    """Two rates, and one with a stall of 200 ms in the middle, by a single thread."""
     folder = tmp_path_factory.mktemp("open")
     text = "".join(
         _PHASE.format(name=name, threads=1 if name == "stall" else 64, rate=f", rate = {rate}", duration=long)
@@ -76,10 +76,13 @@ def done(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     )
     process, state = start_run(*files(folder, text), results=folder)
     counts = folder / "open" / "latest" / "raw" / "stall-log0-counts.1.jsonl"
-    wait_for(
-        lambda: counts.exists() and counts.read_text().count("\n") > 5, 600, "the middle of the stall's phase"
-    )
+    journal = folder / "open" / "latest" / "journal.jsonl"
+    wait_for(lambda: journal.exists() and '"phase quiet"' in journal.read_text(), 600, "the first phase")
+    # Logged in before: a login may take longer than what is left of the phase.
     with open_host(state(), 1) as guest:
+        wait_for(
+            lambda: counts.exists() and counts.read_text().count("\n") > 5, 600, "the middle of the stall"
+        )
         guest.run([*_TELL, "stall", str(int(STALL_S * 1e9))])
     return finish(process, folder, "open")
 

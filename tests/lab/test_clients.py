@@ -52,7 +52,7 @@ def second_connection(state: Path) -> SshHost:
 @pytest.fixture(scope="module")
 def broken(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broken]:
     directory = tmp_path_factory.mktemp("clients")
-    workload = write_small(directory, ("good", "write", "200ms"), ("bad", "write", "500ms"))
+    workload = write_small(directory, ("good", "write", "200ms"), ("bad", "write", "1s"))
     testbed = write_testbed(directory, len(CLIENTS))
     process, state = start_run(str(workload), "--testbed", str(testbed), results=directory)
     journal = directory / "small" / "latest" / "journal.jsonl"

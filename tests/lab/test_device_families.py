@@ -6,6 +6,7 @@ Two runs have all of them (tests/lab/families): one on bare devices and arrays, 
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -371,7 +372,13 @@ def run_failing(
             assert process.poll() is None and time.monotonic() < end, f"no {when} arrived"
             counts = list(folder.glob("failing/2*/raw/*-counts.1.jsonl"))
             time.sleep(0.02)
-        act(guest)
+        if when:
+            # It does nothing more before that is done.
+            process.send_signal(signal.SIGSTOP)
+        try:
+            act(guest)
+        finally:
+            process.send_signal(signal.SIGCONT)
     return finish(process, folder, "failing")
 
 

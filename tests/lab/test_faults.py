@@ -17,7 +17,7 @@ from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.core.progress import Progress
 from kit.hosts.base import HostLost
-from kit.lab.guest import RunningLab, probe_real_clock, runtime_dir
+from kit.lab.guest import RunningLab, open_host, probe_real_clock, runtime_dir
 from kit.lab.image.image import Image
 from kit.lab.qemu import LabSpec
 from kit.lab.warm import open_lab
@@ -85,9 +85,10 @@ def test_one_ctrl_c_stops_the_load_keeps_the_data_and_cleans_up(image: Image, tm
     journal = tmp_path / "small" / "latest" / "journal.jsonl"
     commands = journal.parent / "raw" / "commands.jsonl"
     wait_for(lambda: commands.exists() and "/fio0-long/" in commands.read_text(), 600, "the second load")
-    # fio takes some seconds before it begins.
-    time.sleep(10)
     directory = state()
+    with open_host(directory, 1) as guest:
+        begun = "until pgrep -x fio >/dev/null; do sleep 0.1; done; sleep 1"
+        guest.run(["sh", "-c", begun], deadline_s=300)
     process.send_signal(signal.SIGINT)
     done = finish(process, tmp_path, "small")
     assert done.code == 130, done.stderr

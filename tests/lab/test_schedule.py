@@ -49,6 +49,7 @@ at = "24s"
 what = "command"
 command = "touch"
 for = "500ms"
+expect = "degraded"
 [[event]]
 at = "28s"
 what = "scrub"

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
+import math
 import tomllib
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import reports
+from kit.config.sweep import AxisExpectation, read_sweep
 from kit.config.toml import nearest
+from kit.config.workload_base import find_workload, read_source
 from kit.core.errors import EXIT_EXPECTATION, EXIT_OK, EXIT_UNKNOWN, ConfigError
 from kit.core.table import TextTable
 from kit.core.units import format_latency, format_latency_range, format_percent
+from kit.store.manifest import read_manifest
 from kit.store.run_directory import RunDir
+from kit.store.series import JudgedRatio, Series, is_series, read_series
 from reports.published.share import share_inside
 from reports.series.cells import StoredRun
 
 LIST = Path(__file__).with_suffix(".toml")
 State = Literal["pass", "fail", "unknown"]
+Unit = Literal["us", "1", "ratio"]
 _CODES: dict[State, int] = {"pass": EXIT_OK, "unknown": EXIT_UNKNOWN, "fail": EXIT_EXPECTATION}
 # Short, and with another word for writes to disks than for reads from them.
 _WORDS = {"dram": "DRAM (ARC)", "l2arc": "L2ARC", "disk": "disk", "slog": "SLOG", "pool": "pool disk"}
@@ -45,8 +51,28 @@ class ClaimedTier:
 
 
 @dataclass(frozen=True)
+class ClaimedRatio:
+    """The p50 of a phase's I/Os at one value of an axis, divided by that at another value.
+
+    `ratio_min` to `ratio_max`: the limits that the workload expects; `measured`: by the claim's run.
+    """
+
+    axis: str
+    from_: str
+    to: str
+    phase: str
+    op: str
+    ratio_min: float
+    ratio_max: float
+    measured: float
+
+
+@dataclass(frozen=True)
 class DocumentedClaim:
-    """`minutes` on two cores; `first_minutes` with what is built once. `run`: that measured the figures."""
+    """`minutes` on two cores; `first_minutes` with what is built once. `run`: that measured the figures.
+
+    A claim is of the tiers of a run, or of the ratios of a sweep.
+    """
 
     name: str
     title: str
@@ -54,7 +80,8 @@ class DocumentedClaim:
     minutes: int
     first_minutes: int
     run: str
-    tiers: tuple[ClaimedTier, ...]
+    tiers: tuple[ClaimedTier, ...] = ()
+    ratios: tuple[ClaimedRatio, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -75,18 +102,24 @@ class DocumentedClaim:
                 (_p50(each), format_latency(each.p50_us), within),
                 (_inside(each), format_percent(each.inside), f"at least {format_percent(each.inside_min)}"),
             ]
+        for ratio in self.ratios:
+            limits = _shown(ratio.ratio_min, ratio.ratio_max, "ratio")
+            rows.append((_changed(ratio), f"{ratio.measured:.2f} times", limits))
         return TextTable(("figure", "claimed", "tolerance"), rows)
 
 
 @dataclass(frozen=True)
 class ReproducedFigure:
-    """`low` to `high` passes; `found` is None where it is not known. In `unit`: "us", or 1 for a part."""
+    """`low` to `high` passes; `found` is None where it is not known.
+
+    In `unit`: "us", "ratio", or 1 for a part. `tier` is "all" for I/Os of a device.
+    """
 
     tier: str
     figure: str
     low: float
     high: float
-    unit: Literal["us", "1"]
+    unit: Unit
     found: float | None
     state: State
 
@@ -114,10 +147,8 @@ class Reproduction:
         yield from self.reasons
         rows = []
         for each in self.figures:
-            claimed, found = _shown(each.low, each.high, each.unit), "not known"
-            if each.found is not None:
-                found = format_latency(each.found) if each.unit == "us" else format_percent(each.found)
-            rows.append((each.figure, claimed, found, each.state))
+            found = "not known" if each.found is None else _FORMATS[each.unit](each.found)
+            rows.append((each.figure, _shown(each.low, each.high, each.unit), found, each.state))
         yield from TextTable(("figure", "must be", "found", ""), rows, numeric=(2,)).lines(width)
 
 
@@ -139,36 +170,79 @@ def chosen(names: Sequence[str]) -> tuple[DocumentedClaim, ...]:
 
 
 def of_workload(run: RunDir) -> tuple[DocumentedClaim, ...]:
-    """The claims that a stored run can reproduce. Raises ConfigError if there is none."""
-    manifest = reports.stored_run(run)[0].manifest
-    found = tuple(each for each in claims() if each.workload == manifest.workload)
+    """The claims that a stored run or series can reproduce. Raises ConfigError if there is none."""
+    workload = read_series(run.path).name if is_series(run.path) else read_manifest(run).workload
+    found = tuple(each for each in claims() if each.workload == workload)
     if not found:
         known = ", ".join(dict.fromkeys(each.workload for each in claims()))
         raise ConfigError(
-            f"{run.path} is a run of {manifest.workload}, of which nothing is claimed",
-            f"there are claims of {known}",
+            f"{run.path} is a run of {workload}, of which nothing is claimed", f"there are claims of {known}"
         )
     return found
 
 
 def judge(claim: DocumentedClaim, run: RunDir) -> Reproduction:
-    """Whether the run reproduces the claim. Raises ConfigError for a run of something else."""
+    """Whether the run or series reproduces the claim. Raises ConfigError for a result of something else."""
+    if is_series(run.path):
+        return _of_series(claim, run.path)
     stored, _ = reports.stored_run(run)
     manifest, summary = stored.manifest, stored.summary
-    if manifest.workload != claim.workload or not manifest.testbed.emulated or manifest.length:
-        length = f", at length {manifest.length}" if manifest.length else ""
-        place = "in the lab" if manifest.testbed.emulated else "on hosts of your own"
-        raise ConfigError(
-            f"{run.path} is a run of {manifest.workload} {place}{length}: '{claim.name}' is about "
-            f"{claim.workload} in the built-in lab, whole",
-            f"hsp reproduce {claim.name}",
+    length = f", at length {manifest.length}" if manifest.length else ""
+    alike = manifest.workload == claim.workload and manifest.testbed.emulated and not length and claim.tiers
+    if not alike:
+        raise _something_else(
+            claim, run.path, manifest.workload or "", bool(manifest.testbed.emulated), length
         )
     valid, known = summary.verdict == "valid", summary.verdict != "unknown"
     reasons = () if valid else (f"The run is {summary.state}.", *summary.shown_reasons)
     figures = tuple(figure for each in claim.tiers for figure in _figures(each, stored, decides=known))
-    states = {*(each.state for each in figures), *([] if valid or not known else ["fail"])}
-    state: State = "fail" if "fail" in states else "unknown" if "unknown" in states else "pass"
+    state = _whole(figures, fails=known and not valid)
     return Reproduction(claim.name, manifest.run or run.path.name, str(run.path), state, reasons, figures)
+
+
+def _of_series(claim: DocumentedClaim, path: Path) -> Reproduction:
+    """Raises ConfigError for a series of something else, or of a part."""
+    series = read_series(path)
+    part = ", in part" if series.only or series.quick or series.sets or not series.ended else ""
+    if series.name != claim.workload or not series.emulated or part or not claim.ratios:
+        raise _something_else(claim, path, series.name, series.emulated, part)
+    valid, known = series.verdict == "valid", series.verdict != "unknown"
+    figures = tuple(_ratio(each, series) for each in claim.ratios)
+    state = _whole(figures, fails=known and not valid)
+    reasons = () if valid else (f"The series is {series.verdict}.", *series.reasons)
+    return Reproduction(claim.name, series.id, str(path), state, reasons, figures)
+
+
+def _something_else(
+    claim: DocumentedClaim, path: Path, workload: str, emulated: bool, part: str
+) -> ConfigError:
+    place = "in the lab" if emulated else "on hosts of your own"
+    return ConfigError(
+        f"{path} is a run of {workload} {place}{part}: '{claim.name}' is about {claim.workload} in the "
+        "built-in lab, whole",
+        f"hsp reproduce {claim.name}",
+    )
+
+
+def _whole(figures: Sequence[ReproducedFigure], *, fails: bool) -> State:
+    """`fails`: the run misses an expectation of its workload."""
+    states = {*(each.state for each in figures), *(["fail"] if fails else [])}
+    return "fail" if "fail" in states else "unknown" if "unknown" in states else "pass"
+
+
+def _ratio(claimed: ClaimedRatio, series: Series) -> ReproducedFigure:
+    found = next((each for each in series.expect if _is_of(each, claimed)), None)
+    state: State = "unknown"
+    if found is not None and found.ok is not None:
+        state = "pass" if found.ok else "fail"
+    low, high, ratio = claimed.ratio_min, claimed.ratio_max, found.ratio if found else None
+    tier = found.tier if found else "all"
+    return ReproducedFigure(tier, _changed(claimed), low, high, "ratio", ratio, state)
+
+
+def _is_of(expected: JudgedRatio | AxisExpectation, claimed: ClaimedRatio) -> bool:
+    found = expected.axis, str(expected.from_), str(expected.to), expected.phase, expected.op
+    return found == (claimed.axis, claimed.from_, claimed.to, claimed.phase, claimed.op)
 
 
 def _figures(tier: ClaimedTier, stored: StoredRun, *, decides: bool) -> Iterator[ReproducedFigure]:
@@ -197,11 +271,26 @@ def _inside(tier: ClaimedTier) -> str:
     return f"{_WORDS[tier.tier]} in {format_latency_range(*tier.published_us)}"
 
 
-def _shown(low: float, high: float, unit: str) -> str:
+def _changed(ratio: ClaimedRatio) -> str:
+    return f"p50 of {ratio.op}s, phase {ratio.phase}, {ratio.axis} from {ratio.from_} to {ratio.to}"
+
+
+def _shown(low: float, high: float, unit: Unit) -> str:
+    if unit == "ratio":
+        return f"{low:g} to {high:g} times"
     return format_latency_range(low, high) if unit == "us" else f"at least {format_percent(low)}"
 
 
+_FORMATS: Mapping[Unit, Callable[[float], str]] = {
+    "us": format_latency, "1": format_percent, "ratio": lambda value: f"{value:.2f} times",
+}  # fmt: skip
+
+
 def _claim(table: dict[str, Any]) -> DocumentedClaim:
+    names = ("name", "title", "workload", "minutes", "first_minutes")
+    made = DocumentedClaim(**{name: table[name] for name in names}, run=table.get("run", ""))
+    if "ratio" in table:
+        return replace(made, ratios=tuple(_claimed_ratios(made.workload, table["ratio"])))
     measured = json.loads(LIST.with_name(table["measured"]).read_text())
     rows = {each["tier"]: each for each in measured["rows"]}
     tiers = []
@@ -209,5 +298,15 @@ def _claim(table: dict[str, Any]) -> DocumentedClaim:
         row, wanted = rows[each["name"]], (each["p50_tolerance"], each["inside_min"])
         low, high = row["published_us"]
         tiers.append(ClaimedTier(each["name"], row["p50_us"], (low, high), row["inside"], *wanted))
-    names = ("name", "title", "workload", "minutes", "first_minutes")
-    return DocumentedClaim(**{name: table[name] for name in names}, run=measured["run"], tiers=tuple(tiers))
+    return replace(made, tiers=tuple(tiers), run=measured["run"])
+
+
+def _claimed_ratios(workload: str, tables: Sequence[dict[str, Any]]) -> Iterator[ClaimedRatio]:
+    """With the limits of the workload's own `[[expect]]`: what is claimed is what each run is held to."""
+    sweep = read_sweep(read_source(find_workload(workload)))
+    for each in tables:
+        of = ClaimedRatio(
+            each["axis"], each["from"], each["to"], each["phase"], each["op"], 0, math.inf, each["measured"]
+        )
+        (expected,) = (wish for wish in (sweep.expect if sweep else ()) if _is_of(wish, of))
+        yield replace(of, ratio_min=expected.ratio_min or 0.0, ratio_max=expected.ratio_max or math.inf)
