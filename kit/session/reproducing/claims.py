@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import json
-import math
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import reports
-from kit.config.sweep import AxisExpectation, read_sweep
 from kit.config.toml import nearest
-from kit.config.workload_base import find_workload, read_source
 from kit.core.errors import EXIT_EXPECTATION, EXIT_OK, EXIT_UNKNOWN, ConfigError
 from kit.core.table import TextTable
 from kit.core.units import format_latency, format_latency_range, format_percent
+from kit.store.labels import ISSUERS
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import RunDir
-from kit.store.series import JudgedRatio, Series, is_series, read_series
+from kit.store.series import Ratio, Series, is_series, read_series
 from reports.published.share import share_inside
 from reports.series.cells import StoredRun
 
 LIST = Path(__file__).with_suffix(".toml")
 State = Literal["pass", "fail", "unknown"]
 Unit = Literal["us", "1", "ratio"]
+_IN_DOUBT: State = "unknown"
 _CODES: dict[State, int] = {"pass": EXIT_OK, "unknown": EXIT_UNKNOWN, "fail": EXIT_EXPECTATION}
 # Short, and with another word for writes to disks than for reads from them.
 _WORDS = {"dram": "DRAM (ARC)", "l2arc": "L2ARC", "disk": "disk", "slog": "SLOG", "pool": "pool disk"}
@@ -52,19 +51,24 @@ class ClaimedTier:
 
 @dataclass(frozen=True)
 class ClaimedRatio:
-    """The p50 of a phase's I/Os at one value of an axis, divided by that at another value.
+    """The p50 of a phase's I/Os at a value of an axis, divided by that at the axis's first value.
 
-    `ratio_min` to `ratio_max`: the limits that the workload expects; `measured`: by the claim's run.
+    `beside`: values of other axes, of both. `measured`: by the claim's run.
     """
 
     axis: str
-    from_: str
     to: str
     phase: str
     op: str
     ratio_min: float
     ratio_max: float
     measured: float
+    beside: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def words(self) -> str:
+        at = {self.axis: self.to, **self.beside}
+        return f"p50, {self.phase}, {', '.join(f'{axis}={to}' for axis, to in at.items())}"
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ class DocumentedClaim:
             ]
         for ratio in self.ratios:
             limits = _shown(ratio.ratio_min, ratio.ratio_max, "ratio")
-            rows.append((_changed(ratio), f"{ratio.measured:.2f} times", limits))
+            rows.append((ratio.words, f"{ratio.measured:.2f} times", limits))
         return TextTable(("figure", "claimed", "tolerance"), rows)
 
 
@@ -231,18 +235,22 @@ def _whole(figures: Sequence[ReproducedFigure], *, fails: bool) -> State:
 
 
 def _ratio(claimed: ClaimedRatio, series: Series) -> ReproducedFigure:
-    found = next((each for each in series.expect if _is_of(each, claimed)), None)
-    state: State = "unknown"
-    if found is not None and found.ok is not None:
-        state = "pass" if found.ok else "fail"
-    low, high, ratio = claimed.ratio_min, claimed.ratio_max, found.ratio if found else None
-    tier = found.tier if found else "all"
-    return ReproducedFigure(tier, _changed(claimed), low, high, "ratio", ratio, state)
+    """It passes where the whole range is within the limits, and fails where all of it is outside."""
+    found = next((each for each in series.ratios if _is_of(each, claimed)), None)
+    low, high, state = claimed.ratio_min, claimed.ratio_max, _IN_DOUBT
+    if found and found.range:
+        if low <= found.range[0] and found.range[1] <= high:
+            state = "pass"
+        elif found.range[1] < low or high < found.range[0]:
+            state = "fail"
+    ratio, tier = (found.ratio, found.tier) if found else (None, "all")
+    return ReproducedFigure(tier, claimed.words, low, high, "ratio", ratio, state)
 
 
-def _is_of(expected: JudgedRatio | AxisExpectation, claimed: ClaimedRatio) -> bool:
-    found = expected.axis, str(expected.from_), str(expected.to), expected.phase, expected.op
-    return found == (claimed.axis, claimed.from_, claimed.to, claimed.phase, claimed.op)
+def _is_of(ratio: Ratio, claimed: ClaimedRatio) -> bool:
+    found = ratio.figure, ratio.axis, ratio.to, ratio.beside, ratio.phase, ratio.op
+    wanted = claimed.axis, claimed.to, claimed.beside, claimed.phase, claimed.op
+    return found == ("p50", *wanted) and ratio.layer in ISSUERS
 
 
 def _figures(tier: ClaimedTier, stored: StoredRun, *, decides: bool) -> Iterator[ReproducedFigure]:
@@ -271,10 +279,6 @@ def _inside(tier: ClaimedTier) -> str:
     return f"{_WORDS[tier.tier]} in {format_latency_range(*tier.published_us)}"
 
 
-def _changed(ratio: ClaimedRatio) -> str:
-    return f"p50 of {ratio.op}s, phase {ratio.phase}, {ratio.axis} from {ratio.from_} to {ratio.to}"
-
-
 def _shown(low: float, high: float, unit: Unit) -> str:
     if unit == "ratio":
         return f"{low:g} to {high:g} times"
@@ -290,7 +294,8 @@ def _claim(table: dict[str, Any]) -> DocumentedClaim:
     names = ("name", "title", "workload", "minutes", "first_minutes")
     made = DocumentedClaim(**{name: table[name] for name in names}, run=table.get("run", ""))
     if "ratio" in table:
-        return replace(made, ratios=tuple(_claimed_ratios(made.workload, table["ratio"])))
+        common = {each.name: table[each.name] for each in fields(ClaimedRatio) if each.name in table}
+        return replace(made, ratios=tuple(ClaimedRatio(**{**common, **each}) for each in table["ratio"]))
     measured = json.loads(LIST.with_name(table["measured"]).read_text())
     rows = {each["tier"]: each for each in measured["rows"]}
     tiers = []
@@ -299,14 +304,3 @@ def _claim(table: dict[str, Any]) -> DocumentedClaim:
         low, high = row["published_us"]
         tiers.append(ClaimedTier(each["name"], row["p50_us"], (low, high), row["inside"], *wanted))
     return replace(made, tiers=tuple(tiers), run=measured["run"])
-
-
-def _claimed_ratios(workload: str, tables: Sequence[dict[str, Any]]) -> Iterator[ClaimedRatio]:
-    """With the limits of the workload's own `[[expect]]`: what is claimed is what each run is held to."""
-    sweep = read_sweep(read_source(find_workload(workload)))
-    for each in tables:
-        of = ClaimedRatio(
-            each["axis"], each["from"], each["to"], each["phase"], each["op"], 0, math.inf, each["measured"]
-        )
-        (expected,) = (wish for wish in (sweep.expect if sweep else ()) if _is_of(wish, of))
-        yield replace(of, ratio_min=expected.ratio_min or 0.0, ratio_max=expected.ratio_max or math.inf)
