@@ -116,7 +116,6 @@ def _capture(name: str, number: int, source: WorkloadSource) -> Capture:
     """The capture of a phase: beside the workload, or wherever a person says. Raises ConfigError."""
     # They bring polars and ZIP, which other workloads do not need.
     from kit.pack.archive import is_pack
-    from kit.pack.opened import opened_files
     from kit.store.load import capture
 
     key: KeyPath = ("phase", number, "replay", "capture")
@@ -130,8 +129,7 @@ def _capture(name: str, number: int, source: WorkloadSource) -> Capture:
         if not is_asked:
             read = named_files.content(path, by, capture.MOST_BYTES)
         elif is_pack(path):
-            with opened_files(path, (capture.NAME,)) as root:
-                read = read_own(root / capture.NAME, capture.MOST_BYTES)
+            read = _from_pack(path, capture.NAME, capture.MOST_BYTES)
         else:
             read = read_own(path, capture.MOST_BYTES)
     except FileNotFoundError:
@@ -142,9 +140,18 @@ def _capture(name: str, number: int, source: WorkloadSource) -> Capture:
         )
     except OSError as error:
         source.refuse(key, f"{path}: {error.strerror or error}")
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error.message.removeprefix(f'{path}: ')}", error.hint) from None
     return capture.capture_of(read, path)
+
+
+def _from_pack(path: Path, name: str, most_bytes: int) -> bytes:
+    """A file of a pack. Raises ConfigError, FileNotFoundError."""
+    from kit.pack.opened import opened_files
+
+    try:
+        with opened_files(path, (name,)) as root:
+            return read_own(root / name, most_bytes)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.message}", error.hint) from None
 
 
 def with_captures(source: WorkloadSource) -> WorkloadSource:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kit.core.errors import ConfigError
@@ -21,6 +22,8 @@ _ROLES = {
 _MOST_LETTERS = 100
 # More are no testbed and no workload, but a file that is to take long.
 _MOST_DRIVES, _MOST_ROWS = 1000, 10_000
+_FLUSHED, _MOST_SIZES = re.compile(r"write_flush_([0-9]{1,9})_p50_us", re.ASCII), 100
+NO_VERDICT = "A line of `hsp slog --format row` has no verdict, and no number of writes."
 # With what was done to it before.
 _Drive = tuple[Device, SlogDevice, str]
 
@@ -52,6 +55,25 @@ def gallery_rows(manifest: Manifest, summary: Summary) -> Iterator[GalleryRow]:
             **_load(phase, row.op),
             **{"ios": row.count, "p50_us": row.p50_us, "p99_us": row.p99_us},
             **{"verdict": summary.verdict, "emulated": emulated},
+        )
+
+
+def slog_rows(line: Mapping[str, Any]) -> Iterator[GalleryRow]:
+    """Of a line that `hsp slog --format row` printed. Raises ConfigError for anything else."""
+    texts = {key: line.get(key) for key in ("model", "firmware", "transport", "kernel", "date", "kit")}
+    sizes = [found[1] for key in line if (found := _FLUSHED.fullmatch(key))]
+    if not all(isinstance(text, str | None) for text in texts.values()) or not 0 < len(sizes) <= _MOST_SIZES:
+        raise ConfigError("not a line of `hsp slog --format row`")
+    texts |= {"utc": texts.pop("date"), "interface": texts.pop("transport")}
+    common = _short(**texts, run="", layer="device", op="write", tier="all", zfs="")
+    for size in sizes:
+        yield GalleryRow.made(
+            "the line",
+            **common,
+            **{"phase": f"flush-{size}", "method": "fdatasync", "block_bytes": int(size), "threads": 1},
+            **{key: line.get(key) for key in ("size_bytes", "state", "emulated")},
+            **{key: line.get(f"write_flush_{size}_{key}") for key in ("p50_us", "p99_us")},
+            **{"drives": 1, "ios": 0, "verdict": "unknown", "reason": NO_VERDICT},
         )
 
 

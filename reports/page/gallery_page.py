@@ -44,7 +44,7 @@ def render(gallery: Gallery, directory: str = ".") -> str:
         numbers=_NUMBERS,
         filters={name: _options(name, rows) for name in _FILTERS},
         models=len({row.model for row in gallery.rows if row.drives}),
-        runs=len({row.run for row in gallery.rows}),
+        runs=len({row.run or (row.model, row.utc, row.files) for row in gallery.rows}),
         emulated=all(row.emulated for row in gallery.rows),
     )
 
@@ -60,6 +60,8 @@ def _cells(row: GalleryRow) -> dict[str, str]:
     """By the name of the column."""
     stored = _NOT_STORED if row.drives else "no drive" if row.tier == "dram" else "not known"
     size = format_decimal_bytes(row.size_bytes) if row.size_bytes else "sizes differ"
+    # A line of `hsp slog` does not say how many writes it has.
+    ios = commas(row.ios) if row.ios else ""
     p50, p99 = ("" if us is None else format_latency(us) for us in (row.p50_us, row.p99_us))
     return {
         "Drive": row.model or stored,
@@ -70,7 +72,7 @@ def _cells(row: GalleryRow) -> dict[str, str]:
         "At a time": commas(row.threads) if row.threads else "",
         "p50": p50,
         "p99": p99,
-        "I/Os": commas(row.ios),
+        "I/Os": ios,
         "Verdict": verdict_name(row.verdict),
         "Machine": _MACHINES[row.emulated],
         "Measured at": layer_name(row.layer),

@@ -19,7 +19,10 @@ from reports.page import gallery_page
 
 def gallery_command(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Where packs (*.hsp) are, also in its sub-folders.")
+        Path,
+        typer.Argument(
+            metavar="DIR", help="Where packs (.hsp) are, also below it, and lines of `hsp slog` (.slog)."
+        ),
     ],
     output: OutputOption = None,
     json_output: JsonOption = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from kit import __version__
 from kit.core.errors import ConfigError
+from kit.core.own_file import read_own
 from kit.core.text import safe_text
 from kit.pack.archive import SUFFIX
 from kit.pack.opened import opened_files
@@ -20,8 +22,11 @@ from kit.store.run_directory import RunDir
 from kit.store.series import is_series, read_series
 from kit.store.summary import read_summary
 from reports.analysis.analysed import damage_refused
-from reports.devices.gallery import gallery_rows
+from reports.devices.gallery import gallery_rows, slog_rows
 
+# Lines of `hsp slog --format row`.
+LINES = ".slog"
+_MOST_LINES_BYTES, _MOST_LINES = 1 << 20, 1000
 _FILES = ("manifest.json", "summary.json", "series.json")
 _MOST_ENTRIES, _MOST_PACKS, _MOST_DEPTH = 100_000, 1000, 16
 _MOST_LETTERS = 300
@@ -30,13 +35,13 @@ HINT = "ask its author for another pack, or remove it from the directory"
 
 
 def gallery(directory: Path) -> Gallery:
-    """The gallery of the packs below `directory`. Raises ConfigError where there is none, HostError."""
+    """The gallery of all packs and lines below `directory`. Raises ConfigError without any, HostError."""
     if not directory.is_dir():
         raise ConfigError(f"{directory} is no directory", "name a directory with packs: `hsp gallery DIR`")
     found = _Found(directory)
     paths = list(islice(found.packs(), _MOST_PACKS + 1))
     if not paths and not found.left_out:
-        raise ConfigError(f"{directory} has no pack (*{SUFFIX})", "`hsp pack RUN` makes one")
+        raise ConfigError(f"{directory} has no pack (*{SUFFIX}, *{LINES})", "`hsp pack RUN` makes one")
     if len(paths) > _MOST_PACKS:
         raise ConfigError(f"{directory} has more than {_MOST_PACKS} packs", "name one of its sub-folders")
     read = [found.add(path) for path in paths]
@@ -70,16 +75,14 @@ class _Found:
             if folders and len(Path(folder).relative_to(self.directory).parts) >= _MOST_DEPTH:
                 self._leave_out(Path(folder), f"more than {_MOST_DEPTH} folders deep: not searched")
                 folders.clear()
-            yield from (Path(folder, name) for name in sorted(files) if name.endswith(SUFFIX))
+            yield from (Path(folder, name) for name in sorted(files) if name.endswith((SUFFIX, LINES)))
 
     def add(self, path: Path) -> bool:
         """The rows of a pack; False where it is left out."""
         try:
             if path.is_symlink():
                 raise ConfigError("a link, which is not followed")
-            with opened_files(path, _FILES) as root, damage_refused("the pack", HINT):
-                read = ((read_manifest(run), read_summary(run)) for run in _runs(root))
-                rows = [row for each in read for row in gallery_rows(*each)]
+            rows = [*(_of_lines(path) if path.suffix == LINES else _of_pack(path))]
             if not rows:
                 raise ConfigError("it has no figure")
         except ConfigError as error:
@@ -101,6 +104,33 @@ class _Found:
 
     def _name(self, path: Path) -> str:
         return safe_text(os.fspath(path.relative_to(self.directory)))
+
+
+def _of_pack(path: Path) -> Iterator[GalleryRow]:
+    """Raises ConfigError."""
+    with opened_files(path, _FILES) as root, damage_refused("the pack", HINT):
+        for run in _runs(root):
+            yield from gallery_rows(read_manifest(run), read_summary(run))
+
+
+def _of_lines(path: Path) -> Iterator[GalleryRow]:
+    """Raises ConfigError with the line."""
+    try:
+        lines = read_own(path, _MOST_LINES_BYTES).decode().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"it cannot be read: {error}") from None
+    if len(lines) > _MOST_LINES:
+        raise ConfigError(f"more than {_MOST_LINES} lines")
+    for number, line in enumerate(lines, start=1):
+        try:
+            value = json.loads(line)
+            if not isinstance(value, dict):
+                raise ConfigError("no object")
+            yield from slog_rows(value)
+        except (ValueError, RecursionError):
+            raise ConfigError(f"line {number}: no JSON") from None
+        except ConfigError as error:
+            raise ConfigError(f"line {number}: {error.message}") from None
 
 
 def _runs(root: Path) -> Iterator[RunDir]:

@@ -16,11 +16,15 @@ from kit.pack.opened import opened_files
 from kit.session import schemas
 from kit.session.packs import gallery as session
 from kit.session.packs.gallery import gallery
+from kit.store.printed.slog import SIZES
+from reports.output import slog_table
 from reports.page import gallery_page
+from reports.verdict import slog_write_cache
 from tests.conftest import Called
 from tests.kit.pack import packs
 from tests.kit.pack.packs import Json, changed, of_pool, of_slog, put
 from tests.reports import synthetic_series
+from tests.reports.slog import slog_test
 
 ATTACK = "</td><script>window.hit=1</script><img src=x onerror='window.hit=1'>\u202e\x1b[2J"
 
@@ -81,6 +85,54 @@ def test_a_run_of_hsp_slog_has_a_row_for_each_of_its_forced_writes(tmp_path: Pat
     assert {(row.model, row.interface, row.layer, row.state) for row in found.rows} == {
         ("ACME 1", "nvme", "device", "as-found")
     }
+
+
+def line(**more: Any) -> str:
+    """As `hsp slog --format row` prints it."""
+    test = slog_test("write back", lambda size: 10 + size / 4096, lambda size: 700 + size / 4096)
+    return json.dumps(slog_table.row(test, slog_write_cache.judge(test)) | more)
+
+
+def test_lines_of_hsp_slog_are_rows_that_are_not_ranked(tmp_path: Path) -> None:
+    text = f"{line()}\n{line(model='OTHER', state='aged')}\n"
+    found = gallery(put(tmp_path, {"a.hsp": of_pool(1), "of/rows.slog": text.encode()}))
+    mine = [row for row in found.rows if row.files == ("of/rows.slog",)]
+    assert found.packs == 2 and len(mine) == len(found.rows) - 1 and not any(row.is_ranked for row in mine)
+    assert {(row.model, row.state, row.interface, row.utc) for row in mine} == {
+        ("ACME 1", "as-found", "nvme", "2026-11-24"), ("OTHER", "aged", "nvme", "2026-11-24"),
+    }  # fmt: skip
+    stored = json.loads(line())
+    by_size = {row.block_bytes: (row.p50_us, row.p99_us) for row in mine if row.model == "ACME 1"}
+    assert by_size == {
+        size: (stored[f"write_flush_{size}_p50_us"], stored[f"write_flush_{size}_p99_us"]) for size in SIZES
+    }
+    page = gallery_page.render(found)
+    assert "2 drive models in 3 runs" in page and "no verdict, and no number of writes" in page
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("{", "line 1: no JSON"), ("[1]", "line 1: no object"), ("[" * 100_000, "line 1: no JSON"),
+        ("{}", "line 1: not a line of"), (f"{line()}\n{line(model=7)}", "line 2: not a line of"),
+        (line(state="old"), "state"), (line(size_bytes=-1), "size_bytes"),
+        (line(write_flush_512_p50_us="1"), "p50_us"), (line(emulated="no"), "emulated"),
+        ("{}\n" * 1001, "more than 1000 lines"), ("x" * (1 << 21), "large"), ("\udcff", "cannot be read"),
+    ],
+)  # fmt: skip
+def test_other_lines_are_left_out(tmp_path: Path, text: str, found: str) -> None:
+    content = text.encode(errors="surrogateescape")
+    made = gallery(put(tmp_path, {"a.hsp": of_pool(1), "rows.slog": content}))
+    (left_out,) = made.left_out
+    assert left_out.file == "rows.slog" and found in left_out.reason, left_out.reason
+    assert len(made.rows) == 1
+
+
+def test_hostile_lines_do_not_act(tmp_path: Path) -> None:
+    named = dict.fromkeys(("model", "firmware", "transport", "date", "kernel", "kit"), ATTACK * 1000)
+    text = line(**named)
+    page = gallery_page.render(gallery(put(tmp_path, {"rows.slog": text.encode()})))
+    assert page.count("<script") == 1 and "<img" not in page and not set("\u202e\x1b") & set(page)
 
 
 def test_rows_are_in_the_order_of_p99_and_those_of_no_valid_run_are_last_and_said(tmp_path: Path) -> None:
@@ -159,7 +211,7 @@ def test_bad_packs_are_named_with_the_reason_and_the_page_has_the_others(
 
 def test_a_directory_without_packs_and_none_are_refused(tmp_path: Path, hsp_here: Called) -> None:
     put(tmp_path / "packs", {"a.txt": b"x"})
-    for name, text in (("packs", "has no pack (*.hsp)"), ("nowhere", "is no directory")):
+    for name, text in (("packs", "has no pack (*.hsp, *.slog)"), ("nowhere", "is no directory")):
         done = hsp_here("gallery", name, cwd=tmp_path)
         assert done.returncode == 2 and text in done.stderr and "hsp" in done.stderr.partition("do:")[2]
     assert not (tmp_path / "gallery.html").exists()
