@@ -61,8 +61,8 @@ _TARGETS = "^(?:dataset|array|device:(?:data|cache|log|special))$"
 class _Subject(Stored):
     """What a sum is of. `id`: of kit.store.checks.ids.
 
-    `op`: of which I/Os; `of`: the device, host, pool or level; `out_of`: how much was written, where a part
-    of it is allowed.
+    `op`: of which I/Os; `of`: the device, host, pool or level; `out_of`: of which a part is allowed, such as
+    the bytes that were written.
     """
 
     id: Annotated[str, Field(pattern="^[A-Z0-9]+(?:-[A-Z0-9]+){0,5}$", max_length=40)] = UNKNOWN_ID

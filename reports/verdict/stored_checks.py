@@ -25,6 +25,9 @@ _SPLICE_BYTES = 16 * 4096
 _MOST_CPUS = 1 << 16
 _MOST_COMMITS = 4
 _OTHER_CLOCK = 2
+_TICKS_S = 100
+# The clock of a guest that QEMU emulates ran 60 times as fast as that of its host, while it was idle.
+_FASTEST = 100
 _READS = ("ARC-HITS", "ARC-MISSES", "L2ARC-HITS")
 _COMMITS = ("ZIL-COMMITS", "ZIL-SLOG-BLOCKS", "ZIL-POOL-BLOCKS")
 # Sums of what must not be: nothing is expected.
@@ -200,7 +203,7 @@ def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
         "ARC-HITS": of_reads + _IOS + int(max(reads, ios.of(SERVER, op="write")) * _DBUF_SHARE),
         **dict.fromkeys(_COMMITS, _IOS + int(max(written, _calls(phase)) * _ZIL_SHARE)),
         "ZIL-ASYNC-BYTES": int((check.out_of or 0) * _ASYNC_SHARE),
-        "CPU-STEAL": int(longest_s * 100 * cpus * 0.01) + 1,
+        "CPU-STEAL": int(_ticks(longest_s * _TICKS_S * cpus, check) * 0.01) + 1,
         "THERMAL": int(longest_s * 1000 * 0.01) + 1,
         "CLOCK-STEP": _STEP_US, "OTHER-POOL": _IOS,
         "NFS-CALLS": phase.client_ios if loose else 0,
@@ -210,6 +213,11 @@ def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
         # Of a run of another version.
         return _IOS + abs(check.expected) // 20
     return sums.get(id_, 0)
+
+
+def _ticks(by_our_clock: float, check: Check) -> float:
+    """Of the CPUs of a server: by its own clock, where it is stored."""
+    return by_our_clock if check.out_of is None else min(check.out_of, _FASTEST * by_our_clock)
 
 
 def _calls(phase: Phase) -> int:
@@ -302,7 +310,7 @@ def _out_of(phase: Phase, ios: Counted) -> Iterator[str]:
     size = phase.block_bytes_by_op.get("write", phase.block_bytes)
     most = (ios.of(CLIENT, op="write") or phase.client_ios) * (size or 0)
     for check in (*phase.checks, *phase.unavailable):
-        if size is not None and check.out_of is not None and check.out_of > most:
+        if check.id != "CPU-STEAL" and size is not None and check.out_of is not None and check.out_of > most:
             yield f"{check.title} is of {check.out_of} bytes, the clients wrote {most}"
 
 

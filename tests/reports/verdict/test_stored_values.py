@@ -258,6 +258,25 @@ def test_a_share_is_of_no_more_than_clients_wrote(out_of: int) -> None:
     assert verdict_of(manifest, Latency.of(counts_of(manifest))) == "unknown"
 
 
+@pytest.mark.parametrize(
+    ("times", "out_of", "verdict"), [(1, False, "valid"), (3, False, "unknown"), (3, True, "valid"),
+                                     (99, True, "valid"), (101, True, "unknown")]
+)  # fmt: skip
+def test_steal_time_is_a_part_of_the_time_of_the_servers_clock(
+    times: int, out_of: bool, verdict: str
+) -> None:
+    """A guest that QEMU emulates has another clock than the machine that stores the run."""
+    manifest = stored("traced")
+    manifest["wall_s"] = 100
+    [first, *_] = phases = manifest["phases"]
+    took_s = sum(each["end_ns"] - each["start_ns"] for each in phases) * manifest["clock"]["dilation"] / 1e9
+    # This run does not have how many CPUs there were: as many as can be.
+    ticks = int((100 + 2 * took_s) * 100 * (1 << 16)) * times
+    check = next(each for each in first["checks"] if each["id"] == "CPU-STEAL")
+    check |= {"tolerance": ticks // 100, **({"out_of": ticks} if out_of else {})}
+    assert verdict_of(manifest, Latency.of(counts_of(manifest))) == verdict
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_a_check_is_of_a_host_that_the_phase_has(name: str) -> None:
     manifest = stored(name)
