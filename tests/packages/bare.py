@@ -30,6 +30,8 @@ _ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc
 _ENTER = 'mount -t proc proc "$0/proc" && mount -t tmpfs tmpfs "$0/tmp" && exec chroot "$0" sh -euc "$1"'
 # Of apt, dpkg, pip, pipx and uv themselves, and what any program of the system may write.
 _NOT_OURS = (
+    # What appstream, which lintian needs, makes of the lists of apt.
+    "/var/lib/app-info", "/var/lib/swcatalog",
     "/var/cache/", "/var/lib/apt/", "/var/lib/dpkg/", "/var/log/", "/root/.cache/pip/", "/root/.cache/uv/",
     "/root/.local/share/pipx/", "/root/.local/share/uv/tools/.", "/root/.local/state/pipx/",
     "/etc/ld.so.cache",

@@ -24,7 +24,6 @@ from reports.series.cells import StoredRun
 LIST = Path(__file__).with_suffix(".toml")
 State = Literal["pass", "fail", "unknown"]
 Unit = Literal["us", "1", "ratio"]
-_IN_DOUBT: State = "unknown"
 _CODES: dict[State, int] = {"pass": EXIT_OK, "unknown": EXIT_UNKNOWN, "fail": EXIT_EXPECTATION}
 # Short, and with another word for writes to disks than for reads from them.
 _WORDS = {"dram": "DRAM (ARC)", "l2arc": "L2ARC", "disk": "disk", "slog": "SLOG", "pool": "pool disk"}
@@ -211,7 +210,7 @@ def _of_series(claim: DocumentedClaim, path: Path) -> Reproduction:
     if series.name != claim.workload or not series.emulated or part or not claim.ratios:
         raise _something_else(claim, path, series.name, series.emulated, part)
     valid, known = series.verdict == "valid", series.verdict != "unknown"
-    figures = tuple(_ratio(each, series) for each in claim.ratios)
+    figures = tuple(_ratio(each, series, decides=known) for each in claim.ratios)
     state = _whole(figures, fails=known and not valid)
     reasons = () if valid else (f"The series is {series.verdict}.", *series.reasons)
     return Reproduction(claim.name, series.id, str(path), state, reasons, figures)
@@ -234,16 +233,12 @@ def _whole(figures: Sequence[ReproducedFigure], *, fails: bool) -> State:
     return "fail" if "fail" in states else "unknown" if "unknown" in states else "pass"
 
 
-def _ratio(claimed: ClaimedRatio, series: Series) -> ReproducedFigure:
-    """It passes where the whole range is within the limits, and fails where all of it is outside."""
+def _ratio(claimed: ClaimedRatio, series: Series, *, decides: bool) -> ReproducedFigure:
     found = next((each for each in series.ratios if _is_of(each, claimed)), None)
-    low, high, state = claimed.ratio_min, claimed.ratio_max, _IN_DOUBT
-    if found and found.range:
-        if low <= found.range[0] and found.range[1] <= high:
-            state = "pass"
-        elif found.range[1] < low or high < found.range[0]:
-            state = "fail"
-    ratio, tier = (found.ratio, found.tier) if found else (None, "all")
+    low, high, ratio, tier = claimed.ratio_min, claimed.ratio_max, None, "all"
+    if found:
+        ratio, tier = found.ratio, found.tier
+    state = _state(ratio, low, high, decides)
     return ReproducedFigure(tier, claimed.words, low, high, "ratio", ratio, state)
 
 
