@@ -87,7 +87,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def image() -> Image:
-    return build(ImageInputs(), Progress())
+    """HSP_LAB_PIN: other versions, such as zfs-linux/trixie-backports; not for tests that call `hsp demo`."""
+    pins = os.environ.get("HSP_LAB_PIN", "").split()
+    return build(ImageInputs(pins=tuple(pins)), Progress())
 
 
 @dataclass

@@ -5,17 +5,21 @@ pytest -m long tests/packages        needs root, mmdebstrap, and the package reg
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from kit.core.cache import cache_dir
+from kit.core.progress import Progress
+from kit.lab.image.image import ImageInputs, build
 from tests.packages.bare import APT, ROOT, Bare
 from tests.packages.test_installed_wheel import use
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 
-BUILD = ROOT / ".ci" / "deb"
+SOURCES = ROOT / ".ci" / "deb"
 NAME = "zfs-hsp-kit"
 
 
@@ -53,8 +57,29 @@ def test_built_checked_installed_used_removed_and_purged(bare: Bare, wheel: Path
     assert NAME not in bare.sh("dpkg --get-selections")
 
 
+def test_the_main_job_runs_from_it_and_leaves_what_is_the_users_alone(bare: Bare, wheel: Path) -> None:
+    """With the packages that it suggests, and the lab's image of this machine: lab tests make one."""
+    build(ImageInputs(), Progress())
+    put_sources(bare)
+    shutil.copy(wheel, bare.root / "src")
+    bare.sh("DEBEMAIL=kit@debian.org /src/.ci/deb/build /src/*.whl /out")
+    bare.sh(f"{APT} install --no-install-recommends $(dpkg-deb -f /out/*.deb Suggests | tr -d ,)")
+    found = bare.files()
+    bare.sh(f"{APT} install --no-install-recommends /out/*.deb")
+    shutil.copytree(cache_dir() / "images", bare.root / "root" / ".cache" / "hsp" / "images")
+    summary = json.loads(bare.sh("cd /root && hsp demo --json"))
+    assert summary["verdict"] == "valid", summary["reasons"]
+    assert {"dram", "l2arc", "disk", "slog", "pool"} <= {row["tier"] for row in summary["rows"]}
+    bare.sh(f"apt-get -qqy purge {NAME}")
+    # docs/installing.md: what the kit writes by itself.
+    mine = ("/root/results", "/root/.cache", "/root/.local")
+    left = {path for path in bare.files() ^ found if not path.startswith(mine)}
+    assert left == set()
+    assert "<html" in (bare.root / "root/results/top-speeds/latest/report.html").read_text()
+
+
 def put_sources(bare: Bare) -> None:
     """What the build reads, and a directory for what it makes."""
-    shutil.copytree(BUILD, bare.root / "src" / ".ci" / "deb")
+    shutil.copytree(SOURCES, bare.root / "src" / ".ci" / "deb")
     shutil.copy(ROOT / "requirements.lock", bare.root / "src")
     (bare.root / "out").mkdir()
