@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from kit.core.cache import cache_dir
 from kit.core.progress import Progress
 from kit.lab.image.image import ImageInputs, build
 from tests.packages.bare import APT, ROOT, Bare
@@ -59,14 +58,14 @@ def test_built_checked_installed_used_removed_and_purged(bare: Bare, wheel: Path
 
 def test_the_main_job_runs_from_it_and_leaves_what_is_the_users_alone(bare: Bare, wheel: Path) -> None:
     """With the packages that it suggests, and the lab's image of this machine: lab tests make one."""
-    build(ImageInputs(), Progress())
+    image = build(ImageInputs(), Progress()).path
     put_sources(bare)
     shutil.copy(wheel, bare.root / "src")
     bare.sh("DEBEMAIL=kit@debian.org /src/.ci/deb/build /src/*.whl /out")
     bare.sh(f"{APT} install --no-install-recommends $(dpkg-deb -f /out/*.deb Suggests | tr -d ,)")
     found = bare.files()
     bare.sh(f"{APT} install --no-install-recommends /out/*.deb")
-    shutil.copytree(cache_dir() / "images", bare.root / "root" / ".cache" / "hsp" / "images")
+    shutil.copytree(image, bare.root / "root" / ".cache" / "hsp" / "images" / image.name)
     summary = json.loads(bare.sh("cd /root && hsp demo --json"))
     assert summary["verdict"] == "valid", summary["reasons"]
     assert {"dram", "l2arc", "disk", "slog", "pool"} <= {row["tier"] for row in summary["rows"]}
