@@ -16,13 +16,13 @@ from kit.core.output import emit_json, emit_text
 from kit.core.progress import Progress
 from kit.core.terminal import terminal_width
 from kit.core.text import wrapped
+from kit.pack.opened import find_run
 from kit.session.measure import measure
 from kit.session.place import Request, prepare
 from kit.session.reproducing import claims
 from kit.session.side import Side
 from kit.session.sweep_runs import measured_series
 from kit.store.run_directory import RunDir, named_run
-from kit.store.run_name import find_run
 from kit.store.series import read_series
 
 
@@ -40,7 +40,7 @@ def reproduce(
         typer.Option(
             "--run",
             metavar="RUN",
-            help="Judge a stored run instead.",
+            help="Judge a stored run, sweep or pack instead.",
             autocompletion=complete.runs,
         ),
     ] = None,

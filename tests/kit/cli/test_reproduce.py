@@ -37,6 +37,16 @@ def test_a_stored_run_is_judged(
     assert (judged["claim"], judged["state"]) == ("main-job", state.lower())
 
 
+def test_a_pack_is_judged_as_its_run(hsp_here: Called, tmp_path: Path) -> None:
+    run = runs.write(tmp_path / "20261121T050100Z-000001", {"slog": 1.2})
+    assert hsp_here("pack", str(run.path), "-o", "a.hsp", cwd=tmp_path).returncode == 0
+    found = [
+        hsp_here("reproduce", "--run", name, "--json", cwd=tmp_path) for name in (str(run.path), "a.hsp")
+    ]
+    of_run, of_pack = (json.loads(each.stdout)["claims"][0] for each in found)
+    assert of_run["figures"] == of_pack["figures"] and of_run["state"] == of_pack["state"] == "fail"
+
+
 def test_a_run_of_another_workload_is_refused(hsp_here: Called, tmp_path: Path) -> None:
     run = runs.write(tmp_path / "run", workload="capacity")
     done = hsp_here("reproduce", "--run", str(run.path))
