@@ -45,8 +45,8 @@ class GalleryRow(Stored):
 
     @property
     def is_ranked(self) -> bool:
-        """Whether its p99 is one to stand beside others."""
-        return self.verdict == "valid" and self.p99_us is not None
+        """Whether its p99 is that of a drive, and may stand beside others."""
+        return self.verdict == "valid" and self.p99_us is not None and self.drives > 0
 
 
 class PackLeftOut(Stored):

@@ -157,6 +157,18 @@ def test_rows_are_in_the_order_of_p99_and_those_of_no_valid_run_are_last_and_sai
     assert "failed" in others and "Too little was measured." in others
 
 
+def test_a_row_without_a_drive_is_not_ranked(tmp_path: Path) -> None:
+    """What DRAM answers is faster than any drive."""
+
+    def from_dram(_: Json, summary: Json) -> None:
+        for row in summary["rows"]:
+            row["tier"] = {"slog": "dram"}.get(row["tier"], row["tier"])
+
+    found = gallery(put(tmp_path, {"a.hsp": changed(of_pool(1), from_dram), "b.hsp": of_pool(2)}))
+    assert [(row.drives, row.is_ranked) for row in found.rows] == [(1, True), (0, False)]
+    assert found.rows[1].p99_us < found.rows[0].p99_us
+
+
 def test_two_packs_of_one_run_are_one_row_and_changed_figures_another(tmp_path: Path) -> None:
     again = changed(of_pool(1), lambda manifest, _: manifest["testbed"].update(server="other-words"))
     assert again != of_pool(1)
