@@ -33,7 +33,8 @@ _NOT_OURS = (
     # What appstream, which lintian needs, makes of the lists of apt.
     "/var/lib/app-info", "/var/lib/swcatalog",
     "/var/cache/", "/var/lib/apt/", "/var/lib/dpkg/", "/var/log/", "/root/.cache/pip/", "/root/.cache/uv/",
-    "/root/.local/pipx/shared/", "/root/.local/pipx/.cache/", "/root/.local/pipx/logs/", "/root/.cache/pipx/", "/root/.local/share/pipx/", "/root/.local/share/uv/tools/.", "/root/.local/state/pipx/",
+    "/root/.local/pipx/shared/", "/root/.local/pipx/.cache/", "/root/.local/pipx/logs/", "/root/.cache/pipx/",
+    "/root/.local/share/pipx/", "/root/.local/share/uv/tools/.", "/root/.local/state/pipx/",
     "/etc/ld.so.cache",
 )  # fmt: skip
 
