@@ -9,7 +9,7 @@ from kit.config.tables.capacity_table import NO_LIMIT_NS, OpenJob, ReplayJob
 from kit.config.tables.force_table import ForceTable
 from kit.core.clock import Clock
 from kit.hosts.held_device import HeldDevice
-from kit.load.force_program import words_of
+from kit.load.programs.force_program import words_of
 from kit.store.load.replayed import LATE_NS
 
 _PAGE_BYTES = 4096
@@ -25,7 +25,7 @@ def open_words(
     workers: int,
     device: HeldDevice | None = None,
 ) -> list[str]:
-    """The program's arguments. `place`: see Worker; `times_ns`: a window on the host's clock, duration."""
+    """The program's arguments. `place`: see Worker; `times_ns`: of a window, and the most."""
     table, file = job.open, job.sections[0].options["filename"]
     is_device = place.startswith("/dev/")
     force = ForceTable.model_construct(
@@ -37,9 +37,8 @@ def open_words(
         force, "", place if is_device else f"{place}/{file}", size_bytes, seed,
         is_device=True, device=device,
     )  # fmt: skip
-    window_ns, duration_ns = times_ns
     gap_ns = max(1, round(clock.to_host_ns(workers * 10**9) / (table.rate or 1)))
-    numbers = window_ns, clock.to_host_ns(duration_ns), gap_ns, clock.to_host_ns(job.limit_ns)
+    numbers = *times_ns, gap_ns, clock.to_host_ns(job.limit_ns)
     return ["open", *words, *map(str, numbers)]
 
 
@@ -58,5 +57,5 @@ def replay_words(
         record=record, method="none", threads=job.replay.threads, file=size_bytes, direct=True, check=False,
     )  # fmt: skip
     words = words_of(force, "", f"{place}/{job.file}", size_bytes, seed, is_device=True)
-    window_ns, *times = times_ns[0], *map(clock.to_host_ns, (times_ns[1], LATE_NS, NO_LIMIT_NS))
-    return ["replay", *words, *map(str, (window_ns, *times)), schedule]
+    numbers = *times_ns, *map(clock.to_host_ns, (LATE_NS, NO_LIMIT_NS))
+    return ["replay", *words, *map(str, numbers), schedule]

@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from kit.capacity.open_words import replay_words
 from kit.config.tables.capacity_table import ReplayJob
 from kit.core.clock import Clock
-from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.load.common_start import Member
-from kit.load.fio_windows import read_counts
-from kit.load.force_load import Line, latencies_of, read_lines, sums_of
-from kit.load.force_program import command, put_program
-from kit.load.launch import PhaseLoad
-from kit.load.phase_load import ClientResult, output_of
+from kit.load.programs.force_program import put_program
+from kit.load.programs.program_load import Line, ProgramLoad, damaged, elapsed_ns, latencies_of
 from kit.store.load.replayed import LATE_NS, Replayed
-from kit.store.run_directory import RunDir
 
 # As struct start of force_load.c.
 _START = np.dtype([("due_ns", "<u8"), ("place", "<u8"), ("length", "<u4"), ("writes", "<u4")])
 
 
-class ReplayLoad(PhaseLoad):
+class ReplayLoad(ProgramLoad[ReplayJob]):
     """Captured client k is client k modulo the number of clients here."""
 
     program = "the program of the replay"
-
-    @property
-    def _job(self) -> ReplayJob:
-        assert isinstance(self.spec.job, ReplayJob)
-        return self.spec.job
+    may_be_idle = True
 
     def prepare(self) -> None:
         """Put the program and the starts of each client there."""
@@ -42,30 +32,15 @@ class ReplayLoad(PhaseLoad):
             self._make_directory(member)
             self._write(member, "schedule", content)
 
-    def _command(self, member: Member) -> list[str]:
-        spec = self.spec
-        seed = int(spec.values(member.worker, member.number)["HSP_SEED"])
-        words = replay_words(
-            self._job, member.worker.place, member.worker.size_bytes, seed, spec.clock,
-            (spec.window_ms * 10**6, spec.duration_ns), f"{member.directory}/schedule",
+    def _words(self, member: Member) -> list[str]:
+        spec, worker = self.spec, member.worker
+        return replay_words(
+            self._job, worker.place, worker.size_bytes, self._seed(member), spec.clock, spec.times_ns,
+            f"{member.directory}/schedule",
         )  # fmt: skip
-        return spec.by(command(spec.work_dir, words, member.directory if self._together else ""))
 
-    def _result(self, member: Member, run_dir: RunDir) -> ClientResult | None:
-        """Of a failed worker, what has arrived; None of a client that had nothing to do, too."""
-        path = output_of(self.spec, member.name)
-        lines = read_lines(path)
-        windows = replace(read_counts(path, self.spec.window_ms, alone=False), sums_ns=sums_of(lines))
-        has_ended = bool(lines[-1].get("end"))
-        if not windows.ios:
-            if lines[-1].get("due") or not has_ended:
-                member.fail("no I/O has ended")
-            return None
-        result = ClientResult(member.worker, windows.by_op(), windows)
-        if not has_ended:
-            member.fail("it was ended before its end: what has arrived is kept")
-            return result
-        return replace(result, replayed=replayed_of(self._job, lines, self.spec.clock))
+    def _part(self, member: Member, lines: Sequence[Line], *, has_ended: bool) -> Replayed | None:
+        return replayed_of(self._job, lines, self.spec.clock) if has_ended else None
 
 
 def schedules(job: ReplayJob, clients: int, clock: Clock) -> list[bytes]:
@@ -84,15 +59,12 @@ def replayed_of(job: ReplayJob, lines: Sequence[Line], clock: Clock) -> Replayed
     """The sums of all lines of a client, in the experiment's time. Raises MeasurementUnknown."""
     last, capture = lines[-1], job.capture
     forced, commits = capture.unforced
-    try:
+    with damaged("the replay"):
         value = {
             "captured": capture.moving.height, "lost": capture.lost, "left_out": capture.left_out,
             "forced": forced, "commits": commits, "speed": job.replay.speed, "threads": job.replay.threads,
-            "elapsed_ns": clock.from_host_ns(int(last["to_ns"]) - int(lines[0]["from_ns"])),
-            "late_ns": LATE_NS, "late_ios": int(last["behind"]),
+            "elapsed_ns": elapsed_ns(lines, clock), "late_ns": LATE_NS, "late_ios": int(last["behind"]),
             **{name: int(last[name]) for name in ("due", "unstarted")},
-            **{name: latencies_of(lines, name, clock) for name in ("intended", "late")},
+            **{name: latencies_of(lines, name, clock) for name in Replayed.counted},
         }  # fmt: skip
         return Replayed.from_json(value, "the output of the replay")
-    except (KeyError, ValueError, TypeError, IndexError, ConfigError) as error:
-        raise MeasurementUnknown(f"the counts of the replay are damaged: {error}") from error

@@ -94,7 +94,7 @@ class _Searching:
         confirms = purpose == "confirm"
         while True:
             looks.append((yield RateLook(rate, self.capacity.ios, purpose)))
-            step = judged(purpose, OpenLoop.together(looks, in_turn=True))
+            step = judged(purpose, OpenLoop.in_turn(looks))
             settled = step.judged != "unclear" or is_futile(step, len(looks))
             enough = settled and (not confirms or len(looks) >= CONFIRMING)
             if step.judged == "late" or enough or len(looks) >= MOST_LOOKS:

@@ -31,7 +31,7 @@ class HeldDevice:
 
     @property
     def word(self) -> str:
-        """Argument of the program in C, which opens it itself (kit/load/force_load.c)."""
+        """Argument of the program in C, which opens it itself (kit/load/programs/force_load.c)."""
         return f"{self.number}:{self.sequence}"
 
     def command(self, argv: Sequence[str]) -> list[str]:

@@ -107,6 +107,11 @@ def window_ms(interval_ns: int, duration_ns: int) -> int:
     return interval_ms
 
 
+def times_ns(interval_ns: int, duration_ns: int) -> tuple[int, int]:
+    """Of a window, and of the load: what the programs beside fio are called with. All on the host's clock."""
+    return window_ms(interval_ns, duration_ns) * 10**6, duration_ns
+
+
 def escaped(path: str) -> str:
     """A path as fio takes it as file name: it splits names at colons."""
     return path.replace(":", r"\:")

@@ -23,6 +23,8 @@ from kit.store.parts.forces import Forces
 from kit.store.parts.metadata import Metadata
 from kit.store.run_directory import RunDir
 
+ProgramPart = Forces | Metadata | OpenLoop | Replayed
+
 
 @dataclass(frozen=True)
 class Worker:
@@ -90,26 +92,26 @@ class LoadSpec:
     @property
     def window_ms(self) -> int:
         """From one reading of fio's counts to the next, on the host's clock."""
+        return self.times_ns[0] // 10**6
+
+    @property
+    def times_ns(self) -> tuple[int, int]:
+        """A window, and the duration, on the host's clock."""
         assert self.histograms_ns is not None
-        to_host_ns = self.clock.to_host_ns
-        return fio.window_ms(to_host_ns(self.histograms_ns), to_host_ns(self.duration_ns))
+        return fio.times_ns(*map(self.clock.to_host_ns, (self.histograms_ns, self.duration_ns)))
 
 
 @dataclass(frozen=True)
 class ClientResult:
     """One worker's I/Os: fio's counts by op, and all I/Os or their counts, on the clock of its host.
 
-    `forces`: of forced writes; `metadata`: of a tree; `open`: of an open loop; `replayed`: of a
-    replay.
+    `part`: what a program of the kit has counted besides.
     """
 
     worker: Worker
     ios: dict[str, int]
     latencies: ClientLatencies | ClientWindows
-    forces: Forces | None = None
-    metadata: Metadata | None = None
-    open: OpenLoop | None = None
-    replayed: Replayed | None = None
+    part: ProgramPart | None = None
 
 
 def job_numbers(job: FioJob) -> range:

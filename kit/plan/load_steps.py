@@ -15,8 +15,9 @@ from kit.emulation.served import counters_command
 from kit.hosts.base import Command
 from kit.instruments.drives import reading
 from kit.instruments.machine import sampler, wear
-from kit.load import fio, force_program
+from kit.load import fio
 from kit.load.ordinary_user import ordinary
+from kit.load.programs import force_program
 from kit.nfs import export, null_calls
 from kit.nfs import mount as nfs_mount
 from kit.plan import power_steps, schedule_steps
@@ -313,16 +314,20 @@ def _throttles(model: DeviceModel | None) -> bool:
     return model is not None and model.ssd is not None and model.ssd.throttle is not None
 
 
+def _times_ns(plan: Plan, phase: Phase) -> tuple[int, int]:
+    """See LoadSpec."""
+    return fio.times_ns(*map(plan.testbed.clock.to_host_ns, (phase.interval, phase.duration)))
+
+
 def _fio(plan: Plan, names: Names, phase: Phase, step: str, job: str) -> Iterator[Step]:
     """fio of each client, or for each device; with a program that prints its counts, if it counts."""
-    to_host_ns = plan.testbed.clock.to_host_ns
-    window_ms = fio.window_ms(to_host_ns(phase.interval), to_host_ns(phase.duration))
+    window_ns, _ = _times_ns(plan, phase)
     alone = names.client_names if phase.over_nfs else ("server",)
     for number, _ in enumerate((ARRAY,) if phase.array else phase.devices or alone):
         files = fio.FioFiles(fio.directory(names.work_dir, number, phase.name))
         argv, note = fio.command(files), job
         if phase.log == "histograms":
-            argv = fio.count_command(files.directory, window_ms, ordinary=phase.over_nfs)
+            argv = fio.count_command(files.directory, window_ns // 10**6, ordinary=phase.over_nfs)
             note = f"kit/remote/load/count_ios.py; {job}"
         key = client_key(number) if phase.over_nfs else "server"
         yield Step(step, key, (Command(_by_fios_user(plan, argv, by_client=phase.over_nfs), note),))
@@ -335,16 +340,14 @@ def _forced(plan: Plan, names: Names, phase: Phase, step: str, place: str) -> It
     sizes = {device.name: device.size for device in plan.testbed.device if device.name in phase.devices}
     size_bytes = min(sizes.values(), default=0)
     spec = force_program.words_of(job.force, phase.name, place, size_bytes, 0, is_device=phase.on_devices)
-    to_host_ns = plan.testbed.clock.to_host_ns
-    window_ns = fio.window_ms(to_host_ns(phase.interval), to_host_ns(phase.duration)) * 10**6
     calls = [
         *([] if phase.on_devices else [["prepare", *spec]]),
-        force_program.run_words(spec, job.force, size_bytes, window_ns, to_host_ns(phase.duration)),
+        force_program.run_words(spec, job.force, size_bytes, *_times_ns(plan, phase)),
         *([["verify", *spec, "WRITTEN"]] if job.force.check else []),
     ]
     for call in calls:
         argv = force_program.command(names.work_dir, call)
-        note = f"kit/load/force_load.c; {job.force.text}"
+        note = f"{force_program.NAME}; {job.force.text}"
         words = _by_fios_user(plan, argv, by_client=phase.over_nfs)
         yield Step(step, client_key(0) if phase.over_nfs else "server", (Command(words, note),))
 
@@ -352,12 +355,9 @@ def _forced(plan: Plan, names: Names, phase: Phase, step: str, place: str) -> It
 def _metadata(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
     job = plan.jobs[phase.load]
     assert isinstance(job, MetadataJob)
-    to_host_ns = plan.testbed.clock.to_host_ns
-    window_ns = fio.window_ms(to_host_ns(phase.interval), to_host_ns(phase.duration)) * 10**6
     for number, _ in enumerate(names.client_names):
-        times_ns = window_ns, to_host_ns(phase.duration)
         directory = fio.directory(names.work_dir, number, phase.name)
-        argv = force_program.tree_command(job, directory, names.mount_point, number, times_ns)
+        argv = force_program.tree_command(job, directory, names.mount_point, number, _times_ns(plan, phase))
         command = Command(tuple(ordinary(argv)), "kit/remote/load/metadata_load.py")
         yield Step(step, client_key(number), (command,))
 
@@ -368,25 +368,23 @@ def _open(plan: Plan, names: Names, phase: Phase, step: str, place: str) -> Iter
     assert isinstance(job, OpenJob)
     sizes = {device.name: device.size for device in plan.testbed.device if device.name in phase.devices}
     clients = len(names.client_names) if phase.over_nfs else 1
-    window_ns = fio.window_ms(clock.to_host_ns(phase.interval), clock.to_host_ns(phase.duration)) * 10**6
     size = min(sizes.values(), default=0) or plan.workload.file_set.size
-    call = open_words(job, place, size, 0, clock, (window_ns, phase.duration), clients)
+    call = open_words(job, place, size, 0, clock, _times_ns(plan, phase), clients)
     for number in range(clients):
         words = _by_fios_user(plan, force_program.command(names.work_dir, call), by_client=phase.over_nfs)
-        note = f"kit/load/force_load.c; {phase.load_text}"
+        note = f"{force_program.NAME}; {phase.load_text}"
         yield Step(step, client_key(number) if phase.over_nfs else "server", (Command(words, note),))
 
 
 def _replay(plan: Plan, names: Names, phase: Phase, step: str, place: str) -> Iterator[Step]:
     job, clock = plan.jobs[phase.load], plan.testbed.clock
     assert isinstance(job, ReplayJob)
-    window_ns = fio.window_ms(clock.to_host_ns(phase.interval), clock.to_host_ns(phase.duration)) * 10**6
+    size, times_ns = plan.workload.file_set.size, _times_ns(plan, phase)
     for number, _ in enumerate(names.client_names):
         schedule = f"{fio.directory(names.work_dir, number, phase.name)}/schedule"
-        times_ns = window_ns, phase.duration
-        call = replay_words(job, place, plan.workload.file_set.size, 0, clock, times_ns, schedule)
+        call = replay_words(job, place, size, 0, clock, times_ns, schedule)
         words = _by_fios_user(plan, force_program.command(names.work_dir, call), by_client=True)
-        yield Step(step, client_key(number), (Command(words, f"kit/load/force_load.c; {job.capture.text}"),))
+        yield Step(step, client_key(number), (Command(words, f"{force_program.NAME}; {job.capture.text}"),))
 
 
 def _load(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:

@@ -18,7 +18,8 @@ from kit.config.testbed import client_key
 from kit.config.testbed_devices import Device
 from kit.hosts.base import Command
 from kit.hosts.identity import HostIdentity
-from kit.load import fio, force_program
+from kit.load import fio
+from kit.load.programs import force_program
 from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.plan import power_steps, setting_steps

@@ -38,10 +38,10 @@ from kit.instruments.read_history import ReadHistory
 from kit.instruments.server_activity import ServerActivity
 from kit.instruments.special_vdevs import SpecialVdevs
 from kit.instruments.tier_tracer import TierTracer
-from kit.load.force_load import ForceLoad
 from kit.load.launch import PhaseLoad
-from kit.load.metadata_load import MetadataLoad
 from kit.load.phase_load import LoadSpec, Worker
+from kit.load.programs.force_load import ForceLoad
+from kit.load.programs.metadata_load import MetadataLoad
 from kit.recovery import host_undos, undo
 from kit.recovery.journal import Journal
 from kit.rules.cold import has_curve

@@ -40,6 +40,12 @@ from kit.store.phase import (
 from kit.store.phase import Phase as StoredPhase
 from kit.store.tables import CLIENT, DEVICE
 
+_PARTS: dict[type[Any], str] = {
+    Forces: "forces",
+    Metadata: "metadata",
+    OpenLoop: "open",
+    Replayed: "replayed",
+}
 _COLLECTED = ("checks", "unavailable", "extremes", "sums", "problems")
 
 
@@ -104,15 +110,10 @@ def collect(bench: Bench, load: PhaseLoad, offsets: ClockOffsets, record: PhaseR
     results: list[ClientResult] = load.collect(bench.run_dir)
     record.add("load", load.problems)
     collected = []
-    if forced := [result.forces for result in results if result.forces]:
-        record.entry["forces"] = Forces.together(forced)
-    if trees := [result.metadata for result in results if result.metadata]:
-        record.entry["metadata"] = Metadata.together(trees)
-    if opened := [result.open for result in results if result.open]:
-        record.entry["open"] = OpenLoop.together(opened)
-    if parts := [result.replayed for result in results if result.replayed]:
-        replayed = Replayed.together(parts)
-        record.entry["replayed"] = replayed
+    for kind, name in _PARTS.items():
+        if parts := [result.part for result in results if isinstance(result.part, kind)]:
+            record.entry[name] = kind.together(parts)
+    if isinstance(replayed := record.entry.get("replayed"), Replayed):
         record.add("load", replayed.problems())
         record.notes.append(f"{load.spec.name}: {replayed.sentence()}")
     for result in results:

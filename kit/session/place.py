@@ -15,7 +15,7 @@ from kit.core.progress import Progress
 from kit.core.seed import seed_of_run
 from kit.lab.image.image import ImageInputs, build
 from kit.lab.site import lab_site
-from kit.load import force_program
+from kit.load.programs import force_program
 from kit.plan import notes
 from kit.plan.plan import Plan
 from kit.recovery.clean import is_made, shares_hosts, stored_hosts, unfinished

@@ -24,8 +24,9 @@ from kit.core.progress import Progress
 from kit.hosts.base import Host
 from kit.lab.image.image import ImageInputs, build
 from kit.lab.site import lab_site
-from kit.load import force_load
-from kit.load.force_program import command, put_program, run_words, words_of
+from kit.load.programs import force_load
+from kit.load.programs.force_program import command, put_program, run_words, words_of
+from kit.load.programs.program_load import lines_of
 from kit.setup.site import Site
 from kit.store.parts.forces import Forces
 from tests.bench.conftest import ROOT, Tell
@@ -137,7 +138,7 @@ def ours(site: Site, host: Host, workload: dict[str, Any]) -> Forces:
     words = words_of(table, "etcd", "/tank/kit", 0, 3, is_device=False)
     host.run(command("/tmp", ["prepare", *words]), deadline_s=300)
     text = host.run(command("/tmp", run_words(words, table, 0, *WINDOW_AND_MOST_NS)), deadline_s=600).stdout
-    return force_load.forces_of(table, force_load.lines_of(text, "it"), site.clock)
+    return force_load.forces_of(table, lines_of(text, "it"), site.clock)
 
 
 def test_the_forces_of_etcd_take_as_long_as_the_kits(

@@ -18,8 +18,9 @@ from kit.core.progress import Progress
 from kit.hosts.base import Host
 from kit.lab.image.image import ImageInputs, build
 from kit.lab.site import lab_site
-from kit.load import force_load
-from kit.load.force_program import command, put_program, run_words, words_of
+from kit.load.programs import force_load
+from kit.load.programs.force_program import command, put_program, run_words, words_of
+from kit.load.programs.program_load import lines_of
 from kit.setup.site import Site
 from tests.bench.conftest import Tell
 
@@ -84,7 +85,7 @@ def ours_us(site: Site, host: Host, table: ForceTable) -> float:
     words = words_of(table, "p", site.device_paths[DEVICE], 64 << 20, 3, is_device=True)
     run = run_words(words, table, 64 << 20, 100_000_000, SECONDS * 10**9)
     text = host.run(command("/tmp", run), deadline_s=300).stdout
-    counted = force_load.forces_of(table, force_load.lines_of(text, "it"), site.clock)
+    counted = force_load.forces_of(table, lines_of(text, "it"), site.clock)
     return counted.group.mean_ns / 1e3
 
 

@@ -23,7 +23,7 @@ from tests.lab.conftest import Finished, finish, hsp
 from tests.lab.test_faults import start_run, wait_for
 from tests.queues import Floats, highest, lindley, md1_above
 
-PROTECTS = ("kit/capacity", "kit/load/force_load.c", "kit/run/capacity.py")
+PROTECTS = ("kit/capacity", "kit/load/programs/force_load.c", "kit/run/capacity.py")
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
 
 SERVICE_S, DILATION, STALL_S = 0.002, 4, 0.2

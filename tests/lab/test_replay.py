@@ -20,7 +20,7 @@ from tests.lab.rig import Bed, Rig
 
 PROTECTS = (
     "kit/trace", "kit/observe", "kit/store/load/capture.py", "kit/capacity/replay_load.py",
-    "kit/load/force_load.c",
+    "kit/load/programs/force_load.c",
 )  # fmt: skip
 pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.timeout(1500, func_only=True)]
 

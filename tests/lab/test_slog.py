@@ -21,7 +21,7 @@ from tests.lab.conftest import finish, hsp
 
 PROTECTS = (
     "kit/session/slog.py",
-    "kit/load/force_load.c",
+    "kit/load/programs/force_load.c",
     "kit/devices",
     "kit/emulation",
     "workloads/slog.toml",

@@ -13,8 +13,8 @@ from kit.core.text import counted
 from kit.core.units import SizeBytes, format_size_bytes
 from kit.store.parts.forces import FLUSH_IDLE, READ_CACHED, WITHOUT_WRITES
 
-# How a group of records gets to stable storage: kit/load/force_load.c. Linux has no fsync_writethrough; it is
-# known because pg_test_fsync has a row for it.
+# How a group of records gets to stable storage: kit/load/programs/force_load.c. Linux has no
+# fsync_writethrough; it is known because pg_test_fsync has a row for it.
 Method = Literal[
     "open_datasync",
     "fdatasync",

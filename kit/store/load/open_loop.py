@@ -1,8 +1,4 @@
-"""An open loop in a phase, and the search for the rate up to which a limit is kept. Times in ns.
-
-`intended`: latencies from the start that the schedule has; `actual`: from the start that the I/O had, as fio
-and most programs measure. An I/O that waits for a free thread is in the first alone (coordinated omission).
-"""
+"""An open loop in a phase, and the search for the rate up to which a limit is kept. Times in ns."""
 
 from __future__ import annotations
 
@@ -13,46 +9,38 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from kit.store.parts.forces import Latencies, together
+from kit.store.load.scheduled import Scheduled
+from kit.store.parts.forces import Latencies
 from kit.store.stored import Count, Many, Number, Stored, contradiction
 
-_SUMMED = ("due", "unstarted", "above", "slow")
 _Rate = Annotated[Number, Field(gt=0)]
 Judged = Literal["keeps", "breaks", "unclear", "late"]
 Purpose = Literal["ramp", "between", "above", "confirm"]
 End = Literal["found", "below", "beyond", "unknown"]
 
 
-class OpenLoop(Stored):
-    """I/Os of one rate. `due`: all that had to start; `unstarted`: those that never did, the rest is counted.
+class OpenLoop(Scheduled):
+    """I/Os of one rate. `actual`: from the start that the I/O had, as fio and most programs measure.
 
-    `above`: that took longer than `limit_ns` from their intended start, with all that never started. `late`:
-    how long after its time, and after a thread was free, an I/O started: the delay of the load's program.
-    `slow`: are above the limit also without that. `batches`: by time, how many I/Os, `above` and `slow`.
+    `above`: that took longer than `limit_ns` from their intended start, with all that never started. `slow`:
+    are above the limit also without the delay of the load's program. `batches`: by time, how many I/Os,
+    `above` and `slow`.
     """
+
+    summed = (*Scheduled.summed, "above", "slow")
+    counted = ("actual", *Scheduled.counted)
 
     op: Literal["read", "write"]
     block_bytes: Count
-    threads: Count
     rate_per_s: _Rate
-    elapsed_ns: Annotated[Count, Field(ge=1)]
     limit_ns: Annotated[Count, Field(ge=1)]
-    due: Count
-    unstarted: Count
     above: Count
     slow: Count
     actual: Latencies
-    intended: Latencies
-    late: Latencies
     batches: Many[tuple[Count, Count, Count]]
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:
-        if not self.actual.ios == self.intended.ios == self.late.ios == self.due - self.unstarted:
-            raise contradiction(
-                f"due is {self.due} and unstarted {self.unstarted}, but there are {self.actual.ios} actual, "
-                f"{self.intended.ios} intended and {self.late.ios} late latencies"
-            )
         counts = self.due, self.above, self.slow
         if not self.unstarted <= self.slow <= self.above <= self.due:
             raise contradiction(f"due, above and slow are {counts}, unstarted is {self.unstarted}")
@@ -61,27 +49,23 @@ class OpenLoop(Stored):
         return self
 
     @classmethod
-    def together(cls, parts: Sequence[Self], *, in_turn: bool = False) -> Self:
-        """Of several clients at one time, whose rates add up; or of several looks `in_turn`, at one rate."""
-        first = parts[0]
-        if len(parts) == 1:
-            return first
-        sums = {name: sum(getattr(each, name) for each in parts) for name in _SUMMED}
-        latencies = {
-            name: together([getattr(each, name) for each in parts]) for name in ("actual", "intended", "late")
-        }
-        elapsed = [each.elapsed_ns for each in parts]
-        own = {"elapsed_ns": sum(elapsed)} if in_turn else {
-            "elapsed_ns": max(elapsed),
+    def together(cls, parts: Sequence[Self]) -> Self:
+        """Of several clients at one time, whose rates add up."""
+        batches = zip_longest(*(each.batches for each in parts), fillvalue=(0, 0, 0))
+        own = {
             "rate_per_s": sum(each.rate_per_s for each in parts),
-            "threads": sum(each.threads for each in parts),
-        }  # fmt: skip
-        batches = [each.batches for each in parts]
-        joined = chain.from_iterable(batches) if in_turn else (
-            tuple(map(sum, zip(*each, strict=True)))
-            for each in zip_longest(*batches, fillvalue=(0, 0, 0))
-        )  # fmt: skip
-        return first.model_copy(update={**sums, **latencies, **own, "batches": tuple(joined)})
+            "batches": tuple(tuple(map(sum, zip(*each, strict=True))) for each in batches),
+        }
+        return super().together(parts).model_copy(update=own)
+
+    @classmethod
+    def in_turn(cls, looks: Sequence[Self]) -> Self:
+        """Of several looks at one rate, one after the other."""
+        own = {
+            "elapsed_ns": sum(each.elapsed_ns for each in looks),
+            "batches": tuple(chain.from_iterable(each.batches for each in looks)),
+        }
+        return looks[0].model_copy(update=cls.sums(looks) | own)
 
     def rank_ns(self, q: float, *, intended: bool = True) -> float | None:
         """The q-quantile, to the middle of a bin; None where it is of an I/O that never started."""

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from kit.core.text import commas
 from kit.core.units import format_latency, format_percent
-from kit.store.parts.forces import Latencies, together
-from kit.store.stored import Count, Number, Stored, contradiction
+from kit.store.load.scheduled import Scheduled
+from kit.store.stored import Count, Number, contradiction
 
 LATE_NS = 10**6
 """An I/O that starts later is late: far above what a timer needs, and below what a disk takes."""
 MOST_LATE = 0.01
-_SUMMED = ("due", "unstarted", "late_ios")
 
 
-class Replayed(Stored):
-    """`captured`: reads and writes of the capture, of which `due` had to start; `unstarted` never did.
+class Replayed(Scheduled):
+    """`captured`: reads and writes of the capture, of which `due` had to start.
 
     `late_ios`: started more than `late_ns` after their intended start, for whatever reason; with those
     `unstarted` they are late. `lost`, `left_out`: requests that the capture does not have. `forced`: unstable
-    writes that were written as stable ones; `commits`: COMMITs that were left out. `intended`: latencies from
-    the intended start; `late`: the delay of the load's own program.
+    writes that were written as stable ones; `commits`: COMMITs that were left out.
     """
+
+    summed = (*Scheduled.summed, "late_ios")
 
     captured: Count
     lost: Count
@@ -33,34 +33,14 @@ class Replayed(Stored):
     forced: Count
     commits: Count
     speed: Annotated[Number, Field(gt=0)]
-    threads: Count
-    elapsed_ns: Annotated[Count, Field(ge=1)]
     late_ns: Annotated[Count, Field(ge=1)]
-    due: Count
-    unstarted: Count
     late_ios: Count
-    intended: Latencies
-    late: Latencies
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:
-        started = self.due - self.unstarted
-        if not self.intended.ios == self.late.ios == started:
-            raise contradiction(
-                f"due is {self.due} and unstarted {self.unstarted}, but there are {self.intended.ios} "
-                f"intended and {self.late.ios} late latencies"
-            )
-        if self.late_ios > started:
-            raise contradiction(f"late_ios is {self.late_ios}, of {started} that were started")
+        if self.late_ios > self.started:
+            raise contradiction(f"late_ios is {self.late_ios}, of {self.started} that were started")
         return self
-
-    @classmethod
-    def together(cls, parts: Sequence[Self]) -> Self:
-        """Of several clients at one time."""
-        latencies = {name: together([getattr(each, name) for each in parts]) for name in ("intended", "late")}
-        update = {name: sum(getattr(each, name) for each in parts) for name in (*_SUMMED, "threads")}
-        update["elapsed_ns"] = max(each.elapsed_ns for each in parts)
-        return parts[0].model_copy(update={**update, **latencies})
 
     @property
     def share_late(self) -> float:
@@ -74,9 +54,8 @@ class Replayed(Stored):
 
     def problems(self) -> Iterator[str]:
         """Why this is not the captured load."""
-        done = self.due - self.unstarted
-        if done != self.captured:
-            yield f"{commas(done)} of {commas(self.captured)} captured I/Os were replayed"
+        if self.started != self.captured:
+            yield f"{commas(self.started)} of {commas(self.captured)} captured I/Os were replayed"
         if self.share_late > MOST_LATE:
             yield (
                 f"{format_percent(self.share_late, 1)} of the I/Os started more than "
@@ -87,7 +66,7 @@ class Replayed(Stored):
     def sentence(self) -> str:
         """For people."""
         text = (
-            f"{commas(self.due - self.unstarted)} of {commas(self.captured)} captured I/Os were replayed at "
+            f"{commas(self.started)} of {commas(self.captured)} captured I/Os were replayed at "
             f"speed {self.speed:g}, {commas(self.rate_per_s)} a second; {format_percent(self.share_late, 2)} "
             f"started more than {format_latency(self.late_ns / 1e3)} late."
         )

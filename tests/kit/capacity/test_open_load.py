@@ -18,8 +18,8 @@ from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
 from kit.hosts.clock_offset import Clocks
 from kit.hosts.local import LocalHost
-from kit.load.force_program import program
 from kit.load.phase_load import ClientResult, LoadSpec, Worker
+from kit.load.programs.force_program import program
 from kit.store.load.open_loop import OpenLoop
 from kit.store.run_directory import create_run
 from tests.kit.hosts.conftest import until
@@ -59,8 +59,8 @@ def loaded(tmp_path: Path, job: OpenJob, clients: int = 1) -> list[ClientResult]
 
 
 def opened(result: ClientResult) -> OpenLoop:
-    assert result.open is not None
-    return result.open
+    assert isinstance(result.part, OpenLoop)
+    return result.part
 
 
 @pytest.mark.parametrize("op", ["read", "write"])
@@ -82,7 +82,7 @@ def test_several_clients_have_parts_of_the_rate_and_schedules_of_their_own(tmp_p
     assert parts[0].due != parts[1].due or parts[0].intended != parts[1].intended
     both = OpenLoop.together(parts)
     assert (both.rate_per_s, both.due, both.threads) == (2000, sum(each.due for each in parts), 16)
-    again = OpenLoop.together(parts, in_turn=True)
+    again = OpenLoop.in_turn(parts)
     assert (again.rate_per_s, again.elapsed_ns) == (1000, sum(each.elapsed_ns for each in parts))
     assert len(again.batches) == sum(len(each.batches) for each in parts)
 
@@ -157,6 +157,6 @@ def test_batches_are_parts_of_the_time() -> None:
 
 def test_a_lab_that_is_slowed_down_has_longer_gaps() -> None:
     clock = Clock("virtual", 4)
-    words = open_words(job_of(limit_ns=10**6), "/dev/x", MIB, 3, clock, (10**6, 10**9), 2)
+    words = open_words(job_of(limit_ns=10**6), "/dev/x", MIB, 3, clock, (10**6, 4 * 10**9), 2)
     assert words[-3:] == ["4000000000", "4000000", "4000000"]
     assert words[1:3] == ["/dev/x", "read"]

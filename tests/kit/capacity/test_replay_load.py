@@ -18,6 +18,7 @@ from kit.hosts.clock_offset import Clocks
 from kit.hosts.local import LocalHost
 from kit.load.phase_load import ClientResult, LoadSpec, Worker
 from kit.store.load.capture import capture_of
+from kit.store.load.replayed import Replayed
 from kit.store.run_directory import create_run
 from tests.captures import Row, capture_file
 from tests.kit.capacity.test_open_load import run_program
@@ -66,9 +67,9 @@ def test_each_captured_io_is_done_once_by_its_client(tmp_path: Path, clients: in
     # Of three captured clients the fourth has nothing.
     assert len(results) == min(clients, 3)
     for result in results:
-        assert result.replayed is not None
-        assert result.replayed.due == sum(result.ios.values()) == len(ROWS) // len(results)
-        assert result.replayed.captured == len(ROWS) and not result.replayed.unstarted
+        assert isinstance(result.part, Replayed)
+        assert result.part.due == sum(result.ios.values()) == len(ROWS) // len(results)
+        assert result.part.captured == len(ROWS) and not result.part.unstarted
     assert sum(result.ios["write"] for result in results) == sum(row[5] == "write" for row in ROWS)
     content = (tmp_path / "set" / "working-set").read_bytes()
     assert len(content) == MIB and not any(content[: MIB // 2]), "reads change nothing"

@@ -16,8 +16,9 @@ from kit.core.errors import HostError, SafetyRefusal
 from kit.devices.array import ArraySpec, create, create_commands
 from kit.hosts.held_device import PLACE, HeldDevice
 from kit.hosts.local import LocalHost
-from kit.load import force_program
 from kit.load.block_device import DeviceLoad
+from kit.load.programs import force_program
+from kit.remote import power_loss_records
 from kit.run.power.records import RecordLayout
 from tests.fakes import ScriptedHost
 from tests.loops import Loop, loop_device
@@ -25,7 +26,7 @@ from tests.loops import Loop, loop_device
 pytestmark = pytest.mark.slow
 
 MIB = 1 << 20
-RECORDS = Path(force_program.__file__).parents[1] / "remote" / "power_loss_records.py"
+RECORDS = Path(power_loss_records.__file__)
 
 
 @pytest.fixture

@@ -20,11 +20,19 @@ from kit.core.clock import Clock
 from kit.core.errors import HostError, MeasurementUnknown
 from kit.hosts.clock_offset import Clocks
 from kit.hosts.local import LocalHost
-from kit.load import force_load
 from kit.load.fio_windows import ClientWindows, read_counts
-from kit.load.force_load import ForceLoad
-from kit.load.force_program import DIRECTORY, PROGRAM, SOURCE, command, put_program, run_words, words_of
 from kit.load.phase_load import ClientResult, LoadSpec, Worker
+from kit.load.programs import force_load, program_load
+from kit.load.programs.force_load import ForceLoad
+from kit.load.programs.force_program import (
+    DIRECTORY,
+    PROGRAM,
+    SOURCE,
+    command,
+    put_program,
+    run_words,
+    words_of,
+)
 from kit.store.parts.forces import FLUSH_IDLE, READ_CACHED, Forces
 from kit.store.run_directory import RunDir, create_run
 from tests.kit.hosts.conftest import until
@@ -59,6 +67,11 @@ def finished(load: ForceLoad, run: RunDir) -> ClientResult:
     return result
 
 
+def forces_in(result: ClientResult) -> Forces:
+    assert isinstance(result.part, Forces)
+    return result.part
+
+
 def loaded(tmp_path: Path, job: ForceJob) -> ClientResult:
     load, run = load_of(tmp_path, job)
     load.prepare()
@@ -91,7 +104,7 @@ def test_several_clients_start_together_with_files_of_their_own(tmp_path: Path) 
     # A common start: each had begun before any had ended.
     assert len(windows) == 3
     assert max(int(each.begin_ns.min()) for each in windows) < min(each.last_ns for each in windows)
-    parts = [each.forces for each in results if each.forces]
+    parts = [forces_in(each) for each in results]
     together = Forces.together(parts)
     assert (together.files, together.threads, together.lost) == (6, 6, 0)
     for name in ("records", "forces", "overwritten", "recovered"):
@@ -105,8 +118,8 @@ def test_several_clients_start_together_with_files_of_their_own(tmp_path: Path) 
 
 
 def test_one_client_that_was_not_read_back_leaves_it_open_for_all(tmp_path: Path) -> None:
-    forces = loaded(tmp_path, job_of(method="open_datasync")).forces
-    assert forces and forces == Forces.together([forces])
+    forces = forces_in(loaded(tmp_path, job_of(method="open_datasync")))
+    assert forces == Forces.together([forces])
     unread = forces.model_copy(update={"recovered": None, "damaged": None})
     both = Forces.together([forces, unread])
     assert both.recovered is None and both.damaged is None and both.records == 2 * forces.records
@@ -116,8 +129,8 @@ def test_one_client_that_was_not_read_back_leaves_it_open_for_all(tmp_path: Path
 @pytest.mark.parametrize("method", METHODS)
 def test_each_method_counts_its_forces_and_reads_all_records_back(tmp_path: Path, method: str) -> None:
     result = loaded(tmp_path, job_of(method=method, per_force=2, append=True))
-    forces, windows = result.forces, result.latencies
-    assert forces and isinstance(windows, ClientWindows)
+    forces, windows = forces_in(result), result.latencies
+    assert isinstance(windows, ClientWindows)
     assert (forces.method, forces.records, forces.lost, forces.damaged) == (
         method,
         2 * forces.group.ios,
@@ -139,9 +152,8 @@ def test_each_method_counts_its_forces_and_reads_all_records_back(tmp_path: Path
 
 
 def test_threads_of_files_of_their_own_and_of_one_that_share_a_force(tmp_path: Path) -> None:
-    apart = loaded(tmp_path / "apart", job_of(threads=4, files=4, method="fsync")).forces
-    shared = loaded(tmp_path / "shared", job_of(threads=4, group_commit=True)).forces
-    assert apart and shared
+    apart = forces_in(loaded(tmp_path / "apart", job_of(threads=4, files=4, method="fsync")))
+    shared = forces_in(loaded(tmp_path / "shared", job_of(threads=4, group_commit=True)))
     assert apart.forces == apart.group.ios and shared.forces < shared.group.ios
     assert apart.lost == shared.lost == 0 and apart.recovered and shared.recovered
 
@@ -149,8 +161,8 @@ def test_threads_of_files_of_their_own_and_of_one_that_share_a_force(tmp_path: P
 def test_threads_of_a_small_file_write_over_no_record_that_another_still_writes(tmp_path: Path) -> None:
     """Without a force a thread that sleeps is behind by many rounds of the file."""
     keys = {"method": "none", "threads": 2, "record": "4KiB", "file": "32KiB"}
-    forces = loaded(tmp_path, job_of(**keys)).forces
-    assert forces and forces.overwritten > 8 and (forces.lost, forces.damaged) == (0, 0)
+    forces = forces_in(loaded(tmp_path, job_of(**keys)))
+    assert forces.overwritten > 8 and (forces.lost, forces.damaged) == (0, 0)
     assert forces.group.ios == forces.records and forces.force is None
 
 
@@ -237,8 +249,8 @@ def test_one_that_is_killed_is_named_and_what_arrived_is_kept(tmp_path: Path) ->
     work = os.fspath(tmp_path / "set")
     assert kill(f"force_load run {work}")
     result = finished(load, run)
-    assert load.failed and result.forces and result.forces.recovered is None
-    assert result.ios["write"] == result.forces.group.ios > 0
+    assert load.failed and forces_in(result).recovered is None
+    assert result.ios["write"] == forces_in(result).group.ios > 0
     (problem,) = load.problems
     assert "the program of forced writes failed on client" in problem
 
@@ -250,7 +262,8 @@ def test_an_interrupted_one_ends_its_group_and_is_read_back(tmp_path: Path) -> N
     assert until(lambda: load.outputs[0].read_text().count("\n") >= 3)
     load.finish(True)
     (result,) = load.collect(run)
-    assert not load.problems and result.forces and result.forces.recovered == result.forces.records > 0
+    forces = forces_in(result)
+    assert not load.problems and forces.recovered == forces.records > 0
 
 
 def test_files_that_cannot_be_made_are_refused_before_the_phase(tmp_path: Path) -> None:
@@ -276,7 +289,7 @@ LINE = {
 )  # fmt: skip
 def test_damaged_output_is_refused(text: str) -> None:
     with pytest.raises(MeasurementUnknown):
-        force_load.forces_of(job_of().force, force_load.lines_of(text, "it"), REAL)
+        force_load.forces_of(job_of().force, program_load.lines_of(text, "it"), REAL)
 
 
 def test_its_lines_are_those_of_fios_counts_in_the_experiments_time(tmp_path: Path) -> None:
@@ -334,7 +347,7 @@ def measured(
     spec = words_of(force, "", os.fspath(device), size, seed, is_device=True)
     put_program(LocalHost(), os.fspath(device.parent))
     argv = command(os.fspath(device.parent), run_words(spec, force, size, 10**7, 10**11))
-    lines = force_load.lines_of(LocalHost().run(argv, deadline_s=60).stdout, "it")
+    lines = program_load.lines_of(LocalHost().run(argv, deadline_s=60).stdout, "it")
     assert lines[-1]["end"] is True
     return force_load.forces_of(force, lines, clock)
 

@@ -14,10 +14,12 @@ from kit.hosts.held_device import HeldDevice
 DIRECTORY = "force"
 PROGRAM = "force_load"
 SOURCE = Path(__file__).with_name("force_load.c")
+# As people find it.
+NAME = "kit/load/programs/force_load.c"
 # That of the trees, in that of the working set; and their program.
 TREES = "metadata"
 TREE_FILE = "tree.json"
-TREE_PROGRAM = Path(__file__).parents[1] / "remote" / "load" / "metadata_load.py"
+TREE_PROGRAM = Path(__file__).parents[2] / "remote" / "load" / "metadata_load.py"
 # A copy that removes itself and its directory when it starts: /run, where the program is put, may be mounted
 # noexec. The second argument is a directory in which it waits for a common start (kit.load.common_start), or
 # empty.
