@@ -278,8 +278,7 @@ def _chosen(
         else (_side(workload, testbed, resume, [*(given or ()), *as_set(length)]), None)
     )
     if resume is not None:
-        sources_ = side.workload, str(side.testbed)
-        resuming.agree(resume, sources_, agreed, ask if sys.stdin.isatty() else None)
+        resuming.agree(resume, side, agreed, ask if sys.stdin.isatty() else None)
         say(f"resuming {resume} with {side.workload} on {side.testbed}")
     return side, series
 
@@ -290,5 +289,5 @@ def _side(workload: str | None, testbed: Path | None, resume: Path | None, given
         if workload is None:
             raise ConfigError("no workload is given", "for example `hsp run top-speeds`")
         return Side.of(workload, testbed, given or ())
-    workload_path, testbed_path, sets = sources(resume)
-    return Side(str(workload_path), testbed_path, sets)
+    workload_path, testbed_path, sets, device = sources(resume)
+    return Side(str(workload_path), testbed_path, sets, device=device)

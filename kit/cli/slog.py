@@ -27,9 +27,9 @@ from kit.core.output import emit_json, emit_text, say
 from kit.core.progress import Progress
 from kit.core.terminal import terminal_width
 from kit.lab.image.image import DEFAULT_KERNEL, DEFAULT_SUITE, ImageInputs
-from kit.session.measure import MeasuredRun
+from kit.session.measure import MeasuredRun, next_command
 from kit.session.place import Request
-from kit.session.slog import State, find_target, measure_each, plan_slog
+from kit.session.slog.measuring import State, measure_each, side_of
 from kit.store.manifest import read_manifest
 from kit.store.printed.slog import SlogTest
 from kit.store.stored import Json
@@ -86,13 +86,12 @@ def slog(
       hsp slog /dev/disk/by-id/nvme-A --state aged --erase-serial S5H9NS0N123456
     """
     (chosen,) = OutputTargets.of(kind, None, json_output).kinds
-    targets = [find_target(device, testbed) for device in devices]
-    in_lab = [target.is_lab for target in targets]
+    plans = [side_of(device, testbed, state, writes).plan() for device in devices]
+    in_lab = [plan.testbed.is_lab for plan in plans]
     refuse_unused(context, {"the lab": all(in_lab), "hosts of your own": not any(in_lab)})
-    plans = [plan_slog(target, testbed, state, writes) for target in targets]
     inputs = ImageInputs(suite, tuple(pin or ()), kernel)
     request = Request(results, inputs, erase_serials=tuple(erase_serial or ()), seed=seed)
-    several, found, code = len(targets) > 1, list[tuple[SlogTest, CacheVerdict]](), EXIT_OK
+    several, found, code = len(plans) > 1, list[tuple[SlogTest, CacheVerdict]](), EXIT_OK
     for measured in measure_each(plans, request, Progress()):
         for test, cache in _found(measured):
             found.append((test, cache))
@@ -123,6 +122,8 @@ def _found(measured: MeasuredRun) -> Iterator[tuple[SlogTest, CacheVerdict]]:
         say(f"verdict: {measured.summary.state}")
         for reason in measured.summary.shown_reasons[:_MOST_REASONS]:
             say(f"  {reason}")
+        if line := next_command(measured.summary, measured.run_dir.path, measured.code, measured.failure):
+            say(line)
     yield from ((test, judge(test)) for test in slog_tests(read_manifest(measured.run_dir)))
 
 

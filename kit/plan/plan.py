@@ -43,6 +43,8 @@ class Plan:
     # Paths of workload and testbed, and --set of the command line. Not part of the digest.
     sources: tuple[str, str] = ("", "")
     sets: tuple[str, ...] = ()
+    # The only device of `hsp slog`.
+    device: str = ""
     # What this testbed cannot have, for people.
     left_out: tuple[str, ...] = ()
 
@@ -90,6 +92,8 @@ class Plan:
         value["sources"] = list(self.sources)
         if self.sets:
             value["sets"] = list(self.sets)
+        if self.device:
+            value["device"] = self.device
         return value
 
 

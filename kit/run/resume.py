@@ -78,8 +78,8 @@ def series_of(plan: object) -> dict[str, Any] | None:
     return series if isinstance(series, dict) and isinstance(series.get("id"), str) else None
 
 
-def sources(run: Path) -> tuple[Path, Path, tuple[str, ...]]:
-    """The files of workload and testbed that a run was planned from, and its --set. Raises ConfigError."""
+def sources(run: Path) -> tuple[Path, Path, tuple[str, ...], str]:
+    """What a run was planned from: files of workload and testbed, --set, device. Raises ConfigError."""
     stored = _json(run / "plan.json")
     if series := series_of(stored):
         whole = run.parent / series["id"]
@@ -91,12 +91,12 @@ def sources(run: Path) -> tuple[Path, Path, tuple[str, ...]]:
     found = stored.get("sources")
     if not isinstance(found, list) or len(found) != 2 or not all(isinstance(one, str) for one in found):
         raise ConfigError(f"{run / 'plan.json'} does not say which files it is from", "begin a new run")
-    if not all(found):
-        raise ConfigError(f"{run} is a run of `hsp slog`, which is not resumed", "measure the device again")
     sets = stored.get("sets", [])
     if not isinstance(sets, list) or not all(isinstance(each, str) for each in sets):
         raise ConfigError(f"{run / 'plan.json'}: sets is no list of texts", "begin a new run")
-    return Path(found[0]), Path(found[1]), tuple(sets)
+    if not isinstance(device := stored.get("device", ""), str):
+        raise ConfigError(f"{run / 'plan.json'}: device is no text", "begin a new run")
+    return Path(found[0]), Path(found[1]), tuple(sets), device
 
 
 def _kept(plan: Plan, wanted: Sequence[str], done: Collection[str]) -> int:

@@ -19,6 +19,7 @@ from kit.plan.known_failures import checks_of, refuse_unknown
 from kit.plan.plan import Plan, make_plan
 from kit.plan.sweep import SweepPlan, check_values, plan_sweep
 from kit.plan.sweep_build import used
+from kit.session.slog.target import with_only
 
 _LAB = "-testbed.toml"
 _REFERENCES = WORKLOADS.parent / "reports" / "published" / "references"
@@ -28,13 +29,15 @@ _REFERENCES = WORKLOADS.parent / "reports" / "published" / "references"
 class Side:
     """A workload (name or file) and a testbed file; `sets`: as --set has them, "job.bs=4k".
 
-    `by`: the workload's file that names the testbed; None: a person does.
+    `by`: the workload's file that names the testbed; None: a person does. `device`: the only one that is
+    used, as a log device (kit.session.slog.target); "": all of the testbed.
     """
 
     workload: str
     testbed: Path
     sets: tuple[str, ...] = ()
     by: Path | None = None
+    device: str = ""
 
     @classmethod
     def of(cls, workload: str, testbed: Path | None, sets: Sequence[str] = ()) -> Side:
@@ -45,8 +48,8 @@ class Side:
         return cls(workload, path, tuple(sets), by)
 
     def read_testbed(self) -> Testbed:
-        """Raises ConfigError."""
-        return read_testbed(self.testbed, self.by)
+        """Raises ConfigError; SafetyRefusal of a device without a serial number."""
+        return with_only(self.device, self.testbed) if self.device else read_testbed(self.testbed, self.by)
 
     def plan(self) -> Plan:
         """The plan of the workload itself, whatever it sweeps. Raises ConfigError."""
@@ -97,7 +100,7 @@ class Side:
         if any(each.is_inside for each in plan.workload.expect):
             # So late because the reports take long to load.
             import_module("kit.session.published_expectations").check(plan, source)
-        return replace(plan, sets=self.sets)
+        return replace(plan, sets=self.sets, device=self.device)
 
 
 def lab_of(source: WorkloadSource) -> tuple[Path, Path | None]:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from kit.config.testbed import LAB_TESTBED
+from kit.config.workload_base import WORKLOADS
 from kit.recovery import registry
 from kit.session.live.watch_server import WatchServer
 from tests.conftest import Called
@@ -175,6 +177,18 @@ def test_a_run_of_a_stranger_is_shown_and_agreed_to(hsp_here: Called, stranger: 
     assert agreed.returncode in (2, 4) and "was not agreed to" not in agreed.stderr, agreed.stderr
     assert registry.is_remembered(path.name, path)
     assert not (stranger / MARK).exists()
+
+
+def test_the_device_of_a_run_of_a_stranger_is_shown(hsp_here: Called, stranger: Path) -> None:
+    run = run_of(stranger, WORKLOADS / "slog.toml", LAB_TESTBED)
+    plan = json.loads((run / "plan.json").read_text())
+    (run / "plan.json").write_text(json.dumps({**plan, "device": "/dev/disk/by-id/nvme-photos"}))
+    asked = hsp_here("run", "--resume", os.fspath(run))
+    assert asked.returncode == 4 and f"--agree {run.name}" in asked.stderr, asked.stderr
+    assert "device: /dev/disk/by-id/nvme-photos" in asked.stderr
+    assert "this machine has no disk of that name" in asked.stderr
+    agreed = hsp_here("run", "--resume", os.fspath(run), "--agree", run.name)
+    assert agreed.returncode == 2 and "this machine has no disk of that name" in agreed.stderr
 
 
 @pytest.mark.parametrize("make", [run_of, series_of])

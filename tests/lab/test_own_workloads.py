@@ -82,7 +82,9 @@ def test_random_reads_of_any_record_size(reads: Callable[[str], Finished], name:
 @pytest.mark.parametrize("name", ["threads", pytest.param("read-128k", marks=pytest.mark.long)])
 def test_streaming_reads(reads: Callable[[str], Finished], name: str) -> None:
     rows = check_valid(reads(name))
-    assert all(rows["stream", tier]["count"] for tier in WITHOUT_SPECIAL)
+    # What the prefetcher asks for is not read from the L2ARC (l2arc_noprefetch): it may answer nothing.
+    assert rows["stream", "dram"]["count"] and rows["stream", "disk"]["count"]
+    assert rows["stream", "disk"]["p50_us"] < rows["read", "disk"]["p50_us"] / 2
 
 
 def test_synchronous_writes_need_no_warm_up(raid10: Finished) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from kit.config.device_model import find_preset
 from kit.lab.image.image import Image
 from kit.recovery.journal import read_journal
+from kit.session.slog.measuring import side_of
 from kit.store.manifest import read_manifest
 from kit.store.parts.forces import WITHOUT_WRITES
 from kit.store.printed.slog import SIZES, SlogTest
@@ -18,9 +20,10 @@ from reports.devices.slog import slog_tests
 from reports.statistics.quantiles import percentile_ns
 from tests.kit.emulation.model_library import ModelDevice, Op
 from tests.lab.conftest import finish, hsp
+from tests.lab.test_faults import wait_for
 
 PROTECTS = (
-    "kit/session/slog.py",
+    "kit/session/slog",
     "kit/load/programs/force_load.c",
     "kit/devices",
     "kit/emulation",
@@ -77,6 +80,27 @@ def test_without_protection_flush_waits_as_the_model_says(image: Image, tmp_path
         written = [each for each in phase["checks"] if each["name"].startswith("bytes written")]
         assert len(written) == 2 and all(each["expected"] == each["found"] for each in written)
         assert (written[0]["found"] > 0) == (phase["forces"]["method"] not in WITHOUT_WRITES), phase["name"]
+
+
+def test_an_interrupted_one_goes_on_at_its_phase(image: Image, tmp_path: Path) -> None:
+    process = hsp("slog", "ssd-lying", "--writes", "100", results=tmp_path)
+    raw = tmp_path / "slog" / "latest" / "raw"
+    names = [phase.name for phase in side_of("ssd-lying", None, "as-found", 100).plan().workload.phase]
+    wait_for(lambda: any(raw.glob(f"{names[3]}-*")), 600, "its fourth phase")
+    process.send_signal(signal.SIGINT)
+    begun = finish(process, tmp_path, "slog")
+    assert begun.code == 130, begun.stderr
+    measured = begun.manifest["phases"]
+    run = begun.run.resolve()
+    assert f"hsp run --resume {run}" in begun.stdout + begun.stderr
+    done = finish(hsp("run", "--resume", str(run), results=tmp_path), tmp_path, "slog")
+    assert (done.code, done.summary["verdict"]) == (0, "valid"), (done.summary["reasons"], done.stderr)
+    assert done.run.resolve() == run and len(done.manifest["resumed"]) == 1
+    phases = done.manifest["phases"]
+    assert [phase["name"] for phase in phases] == names
+    # What was measured before stays as it is.
+    kept = [phase for phase in measured if not phase["problems"]]
+    assert len(kept) >= 3 and phases[: len(kept)] == kept
 
 
 TESTBED = """\

@@ -9,31 +9,32 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kit.config.testbed import TABLES_WITH_COMMANDS, read_testbed
-from kit.core.errors import ConfigError, KitError
+from kit.config.testbed import TABLES_WITH_COMMANDS
+from kit.core.errors import ConfigError, KitError, SafetyRefusal
 from kit.core.text import safe_text
 from kit.recovery import registry
 from kit.recovery.clean import describe, is_made
 from kit.session.agreement import asking
 from kit.session.agreement.erasing import Ask
+from kit.session.side import Side
 
 # Of these a directory is one of a run or a series.
 _OF_A_RUN = ("plan.json", "series.json", "journal.jsonl")
 
 
-def agree(path: Path, sources: tuple[str, str], given: Sequence[str], ask: Ask | None) -> None:
+def agree(path: Path, side: Side, given: Sequence[str], ask: Ask | None) -> None:
     """Have a person agree to go on with the run or series in `path`, unless this machine's kit made it.
 
-    `sources`: its workload and its testbed. `given`: of --agree. Raises SafetyRefusal, ConfigError.
+    `given`: of --agree. Raises SafetyRefusal, ConfigError.
     """
-    for source in sources:
+    for source in (side.workload, side.testbed):
         _refuse_inside(path, Path(source))
     if is_made(path):
         return
     name = path.name
     title = f"{path} is not a run or series that this machine's kit knows it made. To resume it uses:"
     refusal = f"resuming {path} was not agreed to", "if you know where it comes from"
-    asking.agree(name, given, ask, (title, _shown(path, sources)), "this testbed and these hosts", refusal)
+    asking.agree(name, given, ask, (title, _shown(path, side)), "this testbed and these hosts", refusal)
     registry.remember(name, path)
 
 
@@ -53,13 +54,14 @@ def _refuse_inside(path: Path, source: Path) -> None:
             )
 
 
-def _shown(path: Path, sources: tuple[str, str]) -> Iterator[str]:
-    workload, testbed = sources
-    yield f"workload: {workload}"
-    yield f"testbed: {testbed}"
+def _shown(path: Path, side: Side) -> Iterator[str]:
+    yield f"workload: {side.workload}"
+    yield f"testbed: {side.testbed}"
+    if side.device:
+        yield f"device: {side.device}"
     try:
-        bed = read_testbed(Path(testbed))
-    except ConfigError as error:
+        bed = side.read_testbed()
+    except (ConfigError, SafetyRefusal) as error:
         yield f"  which cannot be read: {error.message}"
     else:
         yield f"  server: {bed.server.host}"

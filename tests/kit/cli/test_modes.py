@@ -173,7 +173,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     for module in (disks, lab):
         monkeypatch.setattr(module, "open_server" if module is disks else "open_host", opened)
     testbed = ROOT / "kit" / "lab" / "testbed.toml"
-    monkeypatch.setattr(run, "sources", lambda _: (ROOT / "workloads" / "top-speeds.toml", testbed, ()))
+    monkeypatch.setattr(run, "sources", lambda _: (ROOT / "workloads" / "top-speeds.toml", testbed, (), ""))
     monkeypatch.setattr(run.resuming, "agree", record("agree"))
     report = make_report((), [Finding("nas", "swap", "ok", "none")])
     for name in ("_diagnose_lab", "_diagnose"):

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from kit.plan.plan import Plan
-from kit.session.slog import find_target, plan_slog
+from kit.session.slog.measuring import side_of
 from kit.setup import device_setup
 from kit.setup.context import Context
 from kit.setup.record import RunRecord
@@ -25,7 +25,7 @@ PATH = "/dev/disk/by-id/nvme-ACME_1"
 def plan(tmp_path: Path) -> Plan:
     path = tmp_path / "real.toml"
     path.write_text(TESTBED)
-    return plan_slog(find_target("ssd", path), path, "as-found", 4000)
+    return side_of("ssd", path, "as-found", 4000).plan()
 
 
 def run_of(plan: Plan, settings: dict[str, Any] | None, kernel_name: str = "nvme0n1") -> Context:

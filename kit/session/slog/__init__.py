@@ -1,0 +1,1 @@
+"""`hsp slog`: one bare device after another as log devices."""
