@@ -209,9 +209,11 @@ def nfsd_counts(text: str) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def nfsd_totals(text: str) -> dict[str, int]:
-    """All calls of NFSv3 and all operations of NFSv4, from /proc/net/rpc/nfsd. Raises ValueError."""
+    """All calls of NFSv3 but NULL and all operations of NFSv4, from /proc/net/rpc/nfsd. Raises ValueError."""
     rows = [line.split() for line in text.splitlines() if line]
-    return {row[0]: sum(map(int, row[2:])) for row in rows if row[0] in ("proc3", "proc4ops")}
+    # The first number says how many there are; NULL is the first of NFSv3.
+    first = {"proc3": 3, "proc4ops": 2}
+    return {row[0]: sum(map(int, row[first[row[0]] :])) for row in rows if row[0] in first}
 
 
 def txgs_of(text: str) -> Iterator[Txg]:

@@ -18,7 +18,7 @@ from kit.core.bins import BINS_PER_OCTAVE, bounds_ns
 from kit.core.text import commas
 from kit.store.labels import NFS_METADATA
 from kit.store.parts.split import Part
-from kit.trace import callers, captured, keys, split
+from kit.trace import callers, captured, keys, observed_counts, split
 from kit.trace import local as local_calls
 from kit.trace.local import LocalCounts
 from kit.trace.operations import operation
@@ -32,7 +32,7 @@ _OPS = {0: "read", _WRITE: "write", _COMMIT: "commit"}
 # The bin below 2^62 ns: edges of longer times do not fit signed 64-bit numbers.
 _LAST_BIN = 58 * BINS_PER_OCTAVE - 1
 # Keys of @counts that are not bins. Older programs counted ends, too.
-_STARTED, _DONE, _SUM, _LOG_BLOCKS, _ZIL_COMMITS = 4000, 4001, 4002, 4003, 4022
+_STARTED, _DONE, _SUM, _LOG_BLOCKS, _ZIL_COMMITS, _OF_V4 = 4000, 4001, 4002, 4003, 4022, 4050
 # Those that are of no class.
 _APART = (keys.PRINTED, keys.LEFT_OUT, captured.PRINTED, captured.LEFT_OUT, _ZIL_COMMITS)
 _LONGEST_NS = (1 << 62) - 1
@@ -69,6 +69,8 @@ class Trace:
     `parts`: of those sums, as kit.trace.split has them, and `unjoined` requests, of which not all parts are
     known; empty for a phase that is not split.
 
+    `of_v4`: reads and writes of NFSv4 among `started`, of an observed server.
+
     `phase`: its number, 0 if none began. Counts of other phases are ignored. `ended`: the last counts follow;
     `complete`: the last line of the phase is there. `feeds_ns`: ends of L2ARC feeds, on the server's
     monotonic clock. `damaged`: those of the problems that are of a line, by its number.
@@ -94,6 +96,7 @@ class Trace:
     parts: dict[Class, dict[Part, int]] = field(default_factory=dict)
     unjoined: dict[Class, int] = field(default_factory=dict)
     started: dict[str, int] = field(default_factory=dict)
+    of_v4: dict[str, int] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
     feeds_ns: tuple[int, ...] = ()
     problems: list[str] = field(default_factory=list)
@@ -129,6 +132,8 @@ def parse_trace(text: str, map_size: int = MAP_KEYS, *, observed: bool = False, 
         trace.problems.extend(trace.keys.problems(list(classes_of_keys(trace))))
         trace.problems.extend(trace.captured.problems())
     trace.problems.extend(_inconsistencies(trace, map_size))
+    if trace.observed and not trace.local:
+        observed_counts.complete(trace)
     return trace
 
 
@@ -238,7 +243,7 @@ def _read_observed(trace: Trace, name: str, content: dict[str, Any]) -> None:
 def _read_counts(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
     """`entries`: @seen, bin, count."""
     counts: dict[Class, Counts] = {}
-    totals: dict[int, dict[str, int]] = {_STARTED: {}, _DONE: {}}
+    totals: dict[int, dict[str, int]] = {_STARTED: {}, _DONE: {}, _OF_V4: {}}
     sums: dict[Class, int] = {}
     blocks: dict[int, int] = {}
     parts: dict[Class, dict[Part, int]] = {}
@@ -268,7 +273,7 @@ def _read_counts(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
     _whole(sum(sum(bins.values()) for bins in counts.values()))
     trace.snapshots[-1] = Snapshot(trace.snapshots[-1].at_ns, counts)
     if trace.ended:
-        trace.started, trace.sums = totals[_STARTED], sums
+        trace.started, trace.of_v4, trace.sums = totals[_STARTED], totals[_OF_V4], sums
         trace.log_blocks, trace.commit_blocks = blocks, of_commits
         trace.parts, trace.unjoined = parts, unjoined
         trace.done = totals[_DONE] or _by_op(counts)

@@ -24,7 +24,7 @@ _NEW_VARIABLES = (0, 20)
 _RAW_TRACEPOINTS = (0, 23)
 # The oldest version that split.bt was tried with.
 MIN_SPLIT_BPFTRACE = (0, 23)
-_KINDS = "INCLUDE|METADATA|SPLIT|OBSERVE|NFSD|LOCAL|RUN|FILES|OPENED|SPECIAL|KEYS|CAPTURE"
+_KINDS = "INCLUDE|METADATA|SPLIT|OBSERVE|EXACT|NFSD|LOCAL|RUN|FILES|OPENED|SPECIAL|KEYS|CAPTURE"
 _INCLUDE = re.compile(rf"^ *({_KINDS}) (\S+)\n", re.MULTILINE)
 _KPROBE = re.compile(r"^k(?:ret)?probe:(\w+),?$", re.MULTILINE)
 _FENTRY = re.compile(r"^f(?:entry|exit):(\w+):(\w+)$", re.MULTILINE)
@@ -91,8 +91,8 @@ def program(
     kinds = {"INCLUDE", "LOCAL" if local else "NFSD"}
     run = not (observe or local)
     more = {
-        "SPLIT": split, "OBSERVE": observe, "RUN": run, "FILES": files, "OPENED": files and local,
-        "SPECIAL": special, "KEYS": one_in > 0, "METADATA": metadata,
+        "SPLIT": split, "OBSERVE": observe, "EXACT": not observe, "RUN": run, "FILES": files,
+        "OPENED": files and local, "SPECIAL": special, "KEYS": one_in > 0, "METADATA": metadata,
         "CAPTURE": captured > 0,
     }  # fmt: skip
     kinds |= {kind for kind, asked in more.items() if asked}

@@ -40,7 +40,7 @@ _OF_TIERS = 0x1FF
 # The program of each tracer, and the most that it may cost. A sample of all blocks has no limit.
 TRACERS: dict[str, tuple[dict[str, Any], float | None]] = {
     "run": ({}, 1.04),
-    "observe": ({"observe": True}, 1.04),
+    "observe": ({"observe": True}, 1.03),
     "keys": ({"observe": True, "one_in": 64}, 1.06),
     "all keys": ({"observe": True, "one_in": 1}, None),
 }

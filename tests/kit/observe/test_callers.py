@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
+from kit.core.bins import bin_edges, bin_index
 from kit.observe import callers
 from kit.observe.served import Served
 from kit.trace.callers import client, operation
@@ -68,9 +70,37 @@ def test_clients_and_operations_are_read_and_must_add_up() -> None:
     assert whole.problems == []
     assert {who: value for (who, _), value in whole.callers.items()} == {"127.0.0.1": (3, 435)}
     assert [(each.name, each.calls, each.waited_ns) for each in callers.operations(whole)] == [
-        ("NFSv4 GETATTR", 2, 90), ("NFSv3 ACCESS", 7, 70),
+        ("NFSv3 READ", 3, 435), ("NFSv4 GETATTR", 2, 90), ("NFSv3 ACCESS", 7, 70),
     ]  # fmt: skip
     assert trace(2).problems == ["the clients have 2 of 3 requests: a map was full"]
+
+
+def test_what_is_not_counted_of_each_read_is_made_of_the_counts() -> None:
+    """Extremes below a millisecond, and READ and WRITE of NFSv3 beside those of NFSv4."""
+    fast, slow = 1 << 11 | 45 << 22, 1 << 11 | 1 | 45 << 22
+    exact_ns = 3_000_001
+    bins = {fast: int(bin_index(3000)), slow: int(bin_index(exact_ns))}
+    lines: list[dict[str, Any]] = [
+        {"type": "printf", "data": f"hsp-trace {text}\n"} for text in ("phase 1 100", "end 900")
+    ]
+    counts = {f"{fast},4000": 5, f"{1 << 11},4050": 2, f"{fast},{bins[fast]}": 3, f"{slow},{bins[slow]}": 1}
+    sums = {f"0,1,{fast}": {"count": 3, "total": 3 * 3000}, f"0,1,{slow}": {"count": 1, "total": exact_ns}}
+    lines += [
+        {"type": "map", "data": {"@counts": counts, "@highest": {f"{slow},0": exact_ns}}},
+        {"type": "stats", "data": {"@callers": sums}},
+        {"type": "stats", "data": {"@operations": {"OP_READ": {"count": 2, "total": 9}}}},
+        {"type": "printf", "data": "hsp-trace ended 1\n"},
+    ]
+    trace = parse_trace("\n".join(map(json.dumps, lines)), observed=True)
+    assert trace.problems == []
+    by_tier = {key[1] & 1: key for key in trace.highest}
+    low, high = (int(edge[0]) for edge in bin_edges([bins[fast]]))
+    assert (trace.lowest[by_tier[0]], trace.highest[by_tier[0]]) == (low, high - 1)
+    assert trace.highest[by_tier[1]] == exact_ns >= trace.lowest[by_tier[1]]
+    # Five have started, three of them of NFSv3; four have ended.
+    assert trace.started == {"read": 5}
+    assert trace.operations["NFSv3 READ"] == (3, (9000 + exact_ns) * 3 // 4)
+    assert trace.operations["NFSv4 READ"] == (2, 9) and "NFSv3 WRITE" not in trace.operations
 
 
 def test_files_are_told_apart_by_number_and_their_names_are_text() -> None:
