@@ -176,7 +176,8 @@ class _Observation:
             self.record.add_versions(manifests.server_versions(server, zfs, tracing))
             self.record.fill(modules={"zfs": counters.parameters(server)})
             before = served.read(server).of(self.asked.datasets)
-            tracing = replace(tracing, program=_program(zfs, self.asked, before))
+            special = any(before.special.values())
+            tracing = replace(tracing, program=_program(zfs, self.asked, special=special))
         directory = work_directory.path_of(run_id)
         mounts = nfsd_tracer.will_mount(server)
         interval_ns = max(_LEAST_INTERVAL_NS, duration_ns // _MOST_INTERVALS)
@@ -275,7 +276,9 @@ class _Observation:
 
 def support_of(server: Host, zfs: ZfsVersion, asked: Asked) -> support.TracingSupport:
     """The tracer for this server. Raises HostError where its file systems could not be told apart."""
-    tracing = support.find_tracing(server, zfs, local=asked.local)
+    # What --split needs besides is looked at below.
+    wanted = _program(zfs, replace(asked, split=False), special=False)
+    tracing = support.find_tracing(server, zfs, wanted=wanted)
     why = tracing.reason or tracing.why_no_places
     if not why and asked.split:
         why = support.why_no_split(server, zfs, tracing)
@@ -287,9 +290,8 @@ def support_of(server: Host, zfs: ZfsVersion, asked: Asked) -> support.TracingSu
     return tracing
 
 
-def _program(zfs: ZfsVersion, asked: Asked, before: Served) -> support.Program:
-    """What is asked for; where a pool has special vdevs, reads have the vdev that they are from."""
-    special = any(before.special.values())
+def _program(zfs: ZfsVersion, asked: Asked, *, special: bool) -> support.Program:
+    """What is asked for. `special`: a pool has special vdevs, so reads have the vdev that they are from."""
     return support.program(
         zfs, observe=not asked.local, local=asked.local, files=asked.files, special=special,
         split=asked.split, one_in=asked.keys, captured=asked.captured,

@@ -169,13 +169,13 @@ class TracingSupport:
 
 
 def find_tracing(
-    server: Host, zfs: ZfsVersion, trace: str = "auto", *, local: bool = False
+    server: Host, zfs: ZfsVersion, trace: str = "auto", wanted: Program | None = None
 ) -> TracingSupport:
-    """Whether this server can be traced. `trace`: auto or none, from the testbed; `local`: as of `program`.
+    """Whether this server can run `wanted`, by default the program of a run.
 
-    Raises only HostLost.
+    `trace`: auto or none, from the testbed. Raises only HostLost.
     """
-    whole = program(zfs, local=local)
+    whole = wanted or program(zfs)
     if trace == "none":
         return TracingSupport("none", whole, reason='the testbed has trace = "none"', asked_for=True)
     result = server.run(["bpftrace", "--version"], check=False)

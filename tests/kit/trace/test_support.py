@@ -23,6 +23,7 @@ from tests.fakes import Answer, Command, ScriptedHost, ScriptedProcess
 ZFS = {text: openzfs_version.parse(text) for text in ("2.1.11", "2.2.9", "2.3.9", "2.4.4")}
 NEW = ZFS["2.3.9"]
 WHOLE = support.program(NEW)
+OBSERVE = support.program(NEW, observe=True)
 FILES = sorted(support.HERE.glob("*.bt"))
 EVERY_TEXT = "".join(path.read_text() for path in FILES)
 
@@ -61,7 +62,7 @@ class Server(ScriptedHost):
         if argv[:2] == ("test", "-d"):
             return int(bool(self.no_tracepoint) and argv[2].endswith(self.no_tracepoint))
         if argv[0] == "grep":
-            names = [*SPLIT.functions, "zil_commit_impl", "my_zio_read"]
+            names = {*SPLIT.functions, *OBSERVE.functions, "zil_commit_impl", "my_zio_read"}
             lines = [f"0000000000000000 t {name}\t[zfs]" for name in names if name != self.no_function]
             return "".join(f"{line}\n" for line in lines if re.search(argv[2], line))
         return super().answer(command)
@@ -284,6 +285,13 @@ def test_a_missing_function_or_tracepoint_is_named(kind: str, name: str) -> None
     tracing = find_tracing(Server(**{kind: name}), NEW)
     assert (tracing.kind, tracing.missing) == ("none", (name,))
     assert f"has no {name} to probe" in tracing.reason
+
+
+@pytest.mark.parametrize("name", ["nfsd3_proc_rename", "nfsd4_read", "dmu_read_abd"])
+def test_what_only_an_observation_needs_is_looked_for_as_well(name: str) -> None:
+    tracing = find_tracing(Server(no_function=name), NEW, wanted=OBSERVE)
+    assert (tracing.kind, tracing.missing) == ("none", (name,))
+    assert find_tracing(Server(), NEW, wanted=OBSERVE).kind == "full"
 
 
 def test_a_function_of_another_openzfs_is_not_missing() -> None:
