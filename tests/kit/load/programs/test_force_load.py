@@ -228,8 +228,9 @@ def kill(words: str, copies: Path | None = None) -> bool:
 
     `copies`: only after it has removed its copy there; nobody can clean up behind it before that.
     """
-    pids = subprocess.run(["pgrep", "-f", words], capture_output=True, text=True).stdout.split()
-    mine = [int(pid) for pid in pids if Path(f"/proc/{pid}/comm").read_text() == "force_load\n"]
+    argv = ["pgrep", "--list-name", "--full", words]
+    lines = subprocess.run(argv, capture_output=True, text=True).stdout.splitlines()
+    mine = [int(line.split()[0]) for line in lines if line.split()[1] == "force_load"]
     if copies and list(copies.glob("tmp.*")):
         return False
     for pid in mine:
