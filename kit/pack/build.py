@@ -38,10 +38,7 @@ _MOST_RAW_BYTES = 1 << 30
 _KEY_BYTES = 32
 # Draws summary and page from the files of a directory, or the page of a sheet.
 Draw = Callable[[Path], None]
-_TABLES = (
-    (tables.read_latency, tables.write_latency), (tables.read_ageing, tables.write_ageing),
-    (tables.read_keys, tables.write_keys),
-)  # fmt: skip
+_TABLES = (tables.LATENCY, tables.AGEING, tables.KEYS)
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,7 @@ class _Packer:
 
     def _read(self, run: RunDir) -> _Run:
         manifest, plan = read_manifest(run), run.path / "plan.json"
-        frames = [read(run) for read, _ in _TABLES]
+        frames = [table.read(run) for table in _TABLES]
         served = "pools" if manifest.observed else "hosts"
         for frame, column, kind in zip(
             frames, ("host", "device", "dataset"), (served, "devices", "pools"), strict=True
@@ -146,9 +143,9 @@ class _Packer:
         self._write_json(f"{run.name}/manifest.json", Manifest, stored)
         if run.plan is not None:
             write_json(made.path / archive.SETTINGS, redacted(compared_plan(run.plan), self.names, "plan"))
-        for (_, write), frame in zip(_TABLES, run.frames, strict=True):
-            if frame.height or write is tables.write_latency:
-                write(made, redacted_table(frame, self.names))
+        for table, frame in zip(_TABLES, run.frames, strict=True):
+            if frame.height or table is tables.LATENCY:
+                table.write(made, redacted_table(frame, self.names))
         self.draw(made.path)
         stored_capture = run.directory.path / capture.NAME
         if CAPTURE in self.keep and os.path.lexists(stored_capture):

@@ -11,6 +11,7 @@ import os
 from collections.abc import Collection, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,10 @@ from kit.store.run_directory import RunDir
 from kit.store.trial.readable import check_readable
 
 __all__ = [
-    "AGEING_SCHEMA", "CLIENT", "DEVICE", "ISSUERS", "KEYS_SCHEMA", "LATENCY_SCHEMA", "LAYERS", "OPS",
-    "SERVER", "TIERS", "check_labels", "deciding_layer", "latency_parts", "read_ageing", "read_keys",
-    "read_latency", "write_ageing", "write_keys", "write_latency",
+    "AGEING", "AGEING_SCHEMA", "CLIENT", "DEVICE", "ISSUERS", "KEYS", "KEYS_SCHEMA", "LATENCY",
+    "LATENCY_SCHEMA", "LAYERS", "OPS", "SERVER", "TIERS", "check_labels", "deciding_layer", "latency_parts",
+    "read_ageing", "read_keys", "read_latency", "with_columns_of", "write_ageing", "write_keys",
+    "write_latency",
 ]  # fmt: skip
 
 LATENCY_SCHEMA = {
@@ -41,8 +43,6 @@ LATENCY_SCHEMA = {
     "hi_ns": pl.Int64(),
     "count": pl.Int64(),
 }
-
-_KNOWN = pl.col("layer").is_in(LAYERS) & pl.col("op").is_in(OPS) & pl.col("tier").is_in(TIERS)
 
 # Only runs that preconditioned devices have it.
 AGEING_SCHEMA = {
@@ -86,59 +86,88 @@ _ENDED_EARLY = (
 )
 
 
+_KNOWN = pl.col("layer").is_in(LAYERS) & pl.col("op").is_in(OPS) & pl.col("tier").is_in(TIERS)
+_COUNTED = (pl.col("count") >= 0) & (pl.col("lo_ns") >= 0) & (pl.col("hi_ns") > pl.col("lo_ns"))
+
+
+@dataclass(frozen=True, eq=False)
+class StoredTable:
+    """A table of a run directory. `possible`: of which rows; `missing`: what to do where there is no file.
+
+    Without `missing` a run need not have it.
+    """
+
+    file: str
+    schema: dict[str, Any]
+    possible: pl.Expr
+    missing: str = ""
+
+    def write(self, run: RunDir, frame: pl.DataFrame) -> None:
+        """Store a frame with the columns of the schema."""
+        path, content = run.path / self.file, io.BytesIO()
+        # Not straight into the file: what polars raises where that is full is no OSError. Counts are small.
+        self.checked(frame, path).write_parquet(content)
+        write_atomically(path, content.getvalue())
+
+    def read(self, run: RunDir) -> pl.DataFrame:
+        """The table, checked; without rows for a run that need not have it. Raises ConfigError."""
+        path = run.path / self.file
+        if not self.missing and not os.path.lexists(path):
+            return pl.DataFrame(schema=self.schema)
+        with _readable(path, self.missing or "it was there a moment ago"):
+            return self.checked(_read_parquet(path), path)
+
+    def checked(self, frame: pl.DataFrame, path: Path) -> pl.DataFrame:
+        """The columns of the schema. Raises ConfigError if one is missing, or a row is not possible."""
+        frame = with_columns_of(frame, path, self.schema, DAMAGED)
+        _check_rows(frame, path, ~self.possible)
+        if "count" in self.schema:
+            _check_total(path, float(frame["count"].cast(pl.Float64).sum()))
+        return frame
+
+
+LATENCY = StoredTable("latency.parquet", LATENCY_SCHEMA, _KNOWN & _COUNTED, _ENDED_EARLY)
+# What stands in `layer`, `op` and `tier` is not looked at.
+_LATENCY_PART = replace(LATENCY, possible=_COUNTED)
+AGEING = StoredTable(
+    "ageing.parquet",
+    AGEING_SCHEMA,
+    pl.col("op").is_in(OPS)
+    & (pl.col("point") >= 0)
+    & (pl.col("written_bytes") >= 0)
+    & (pl.col("capacity_bytes") > 0)
+    & (pl.col("block_bytes") > 0)
+    & (pl.col("time_ns") >= 0)
+    & (pl.col("interval_ns") > 0)
+    & _COUNTED,
+)
+KEYS = StoredTable(
+    "keys.parquet",
+    KEYS_SCHEMA,
+    pl.col("op").is_in(OPS)
+    & pl.col("tier").is_in(TIERS)
+    & (pl.col("time_ns") >= 0)
+    & (pl.col("block_bytes") > 0)
+    & (pl.col("one_in") > 0),
+)
+read_latency, write_latency = LATENCY.read, LATENCY.write
+read_ageing, write_ageing = AGEING.read, AGEING.write
+read_keys, write_keys = KEYS.read, KEYS.write
+
+
+def with_columns_of(frame: pl.DataFrame, path: Path, schema: dict[str, Any], hint: str) -> pl.DataFrame:
+    """The columns of `schema`. Raises ConfigError with `hint` if one is missing, or not of its type."""
+    if missing := sorted(set(schema) - set(frame.columns)):
+        raise ConfigError(f"{path}: no column {', '.join(missing)}", hint)
+    try:
+        return frame.select(list(schema)).cast(schema)  # type: ignore[arg-type]
+    except pl.exceptions.PolarsError as error:
+        raise ConfigError(f"{path}: a column is not of its type ({error})", hint) from error
+
+
 def deciding_layer(layers: Collection[str]) -> str:
     """The layer of the results of a run that has `layers`: the server's, else that of who issued the I/Os."""
     return next((layer for layer in (SERVER, *ISSUERS) if layer in layers), CLIENT)
-
-
-def write_latency(run: RunDir, frame: pl.DataFrame) -> None:
-    """Store latency.parquet. `frame` has the columns of LATENCY_SCHEMA."""
-    path = run.path / "latency.parquet"
-    _write_parquet(path, _checked_latency(frame, path))
-
-
-def write_ageing(run: RunDir, frame: pl.DataFrame) -> None:
-    """Store ageing.parquet. `frame` has the columns of AGEING_SCHEMA."""
-    path = run.path / "ageing.parquet"
-    _write_parquet(path, _checked_ageing(frame, path))
-
-
-def write_keys(run: RunDir, frame: pl.DataFrame) -> None:
-    """Store keys.parquet. `frame` has the columns of KEYS_SCHEMA."""
-    path = run.path / "keys.parquet"
-    _write_parquet(path, _checked_keys(frame, path))
-
-
-def _write_parquet(path: Path, frame: pl.DataFrame) -> None:
-    # Not straight into the file: what polars raises where that is full is no OSError. Counts are small.
-    content = io.BytesIO()
-    frame.write_parquet(content)
-    write_atomically(path, content.getvalue())
-
-
-def read_latency(run: RunDir) -> pl.DataFrame:
-    """latency.parquet, checked. Raises ConfigError."""
-    path = run.path / "latency.parquet"
-    with _readable(path, _ENDED_EARLY):
-        return _checked_latency(_read_parquet(path), path)
-
-
-def read_ageing(run: RunDir) -> pl.DataFrame:
-    """ageing.parquet, checked; without rows for a run that has none. Raises ConfigError."""
-    path = run.path / "ageing.parquet"
-    if not os.path.lexists(path):
-        return pl.DataFrame(schema=AGEING_SCHEMA)
-    with _readable(path, "it was there a moment ago"):
-        return _checked_ageing(_read_parquet(path), path)
-
-
-def read_keys(run: RunDir) -> pl.DataFrame:
-    """keys.parquet, checked; without rows for a run that has none. Raises ConfigError."""
-    path = run.path / "keys.parquet"
-    if not os.path.lexists(path):
-        return pl.DataFrame(schema=KEYS_SCHEMA)
-    with _readable(path, "it was there a moment ago"):
-        return _checked_keys(_read_parquet(path), path)
 
 
 @contextmanager
@@ -168,7 +197,7 @@ def check_labels(frame: pl.DataFrame, path: Path) -> None:
 def _parts(path: Path, scan: pl.LazyFrame, rows: int, rows_each: int) -> Generator[pl.DataFrame, None, None]:
     def part(first: int) -> pl.DataFrame:
         frame = scan.slice(first, rows_each).collect(engine="in-memory")
-        return _checked_counts(frame, path, LATENCY_SCHEMA, pl.lit(value=True))
+        return _LATENCY_PART.checked(frame, path)
 
     total = 0.0
     # The next part is read while the last is summed up.
@@ -221,55 +250,6 @@ def _checked_rows(path: Path, scan: pl.LazyFrame, size: int, most: int) -> int:
 
 def _most_rows(size: int) -> int:
     return _FREE_ROWS + _MAX_ROWS_PER_BYTE * size
-
-
-def _checked_latency(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
-    return _checked_counts(frame, path, LATENCY_SCHEMA, _KNOWN)
-
-
-def _checked_ageing(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
-    possible = (
-        pl.col("op").is_in(OPS)
-        & (pl.col("point") >= 0)
-        & (pl.col("written_bytes") >= 0)
-        & (pl.col("capacity_bytes") > 0)
-        & (pl.col("block_bytes") > 0)
-        & (pl.col("time_ns") >= 0)
-        & (pl.col("interval_ns") > 0)
-    )
-    return _checked_counts(frame, path, AGEING_SCHEMA, possible)
-
-
-def _checked_keys(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
-    possible = (
-        pl.col("op").is_in(OPS)
-        & pl.col("tier").is_in(TIERS)
-        & (pl.col("time_ns") >= 0)
-        & (pl.col("block_bytes") > 0)
-        & (pl.col("one_in") > 0)
-    )
-    return _checked(frame, path, KEYS_SCHEMA, possible)
-
-
-def _checked_counts(
-    frame: pl.DataFrame, path: Path, schema: dict[str, Any], possible: pl.Expr
-) -> pl.DataFrame:
-    wrong = (pl.col("count") < 0) | (pl.col("lo_ns") < 0) | (pl.col("hi_ns") <= pl.col("lo_ns"))
-    frame = _checked(frame, path, schema, possible & ~wrong)
-    _check_total(path, float(frame["count"].cast(pl.Float64).sum()))
-    return frame
-
-
-def _checked(frame: pl.DataFrame, path: Path, schema: dict[str, Any], possible: pl.Expr) -> pl.DataFrame:
-    missing = set(schema) - set(frame.columns)
-    if missing:
-        raise ConfigError(f"{path}: no column {', '.join(sorted(missing))}", DAMAGED)
-    try:
-        frame = frame.select(list(schema)).cast(schema)  # type: ignore[arg-type]
-    except pl.exceptions.PolarsError as error:
-        raise ConfigError(f"{path}: a column is not of its type ({error})", DAMAGED) from error
-    _check_rows(frame, path, ~possible)
-    return frame
 
 
 def _check_rows(frame: pl.DataFrame, path: Path, wrong: pl.Expr) -> None:

@@ -76,7 +76,7 @@ def test_a_panic_while_rows_are_checked_is_one_too(tmp_path: Path, monkeypatch: 
     def panic(*_: object) -> None:
         raise pl.exceptions.PanicException("index out of bounds")
 
-    monkeypatch.setattr(tables, "_checked_latency", panic)
+    monkeypatch.setattr(tables.StoredTable, "checked", panic)
     with pytest.raises(ConfigError, match=r"latency\.parquet: not a readable Parquet file"):
         tables.read_latency(run)
 

@@ -25,6 +25,7 @@ from kit.core.errors import ConfigError
 from kit.core.files import write_atomically
 from kit.core.text import commas, counted
 from kit.core.units import format_binary_bytes
+from kit.store.tables import with_columns_of
 from kit.store.trial.readable import check_readable
 
 NAME = "capture.parquet"
@@ -160,12 +161,7 @@ def _about(metadata: Mapping[str, str], path: Path) -> tuple[int, int]:
 
 
 def _checked(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
-    if missing := sorted(set(SCHEMA) - set(frame.columns)):
-        raise ConfigError(f"{path}: no column {', '.join(missing)}", _HINT)
-    try:
-        frame = frame.select(list(SCHEMA)).cast(SCHEMA)  # type: ignore[arg-type]
-    except pl.exceptions.PolarsError as error:
-        raise ConfigError(f"{path}: a column is not of its type ({error})", _HINT) from error
+    frame = with_columns_of(frame, path, SCHEMA, _HINT)
     offset, length = pl.col("offset_bytes"), pl.col("length_bytes")
     moves = pl.col("op").is_in(["read", "write"]) & length.is_between(1, _MOST_LENGTH)
     possible = (
