@@ -17,6 +17,8 @@ from pathlib import Path
 from kit.core.errors import ConfigError
 
 _COPY = "do not use it if somebody else made it; if you trust it, `cp -r` makes a copy that is yours"
+_OF_A_RUN = "the kit writes none of these into a run directory: leave the run out, or copy it again"
+_BESIDE = "a file may name another one beside it, not what that leads to: copy it there"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -32,14 +34,14 @@ def open_own(path: Path, flags: int = os.O_RDONLY, mode: int = 0o644) -> int:
         )
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
-            raise _not_a_file(path) from None
+            raise _not_a_file(path, _OF_A_RUN) from None
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
         os.close(directory)
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
-            raise _not_a_file(path)
+            raise _not_a_file(path, _OF_A_RUN)
         _check_owner(path, status)
         # What is added to a file with two names is added to whatever the other one is.
         if flags & os.O_ACCMODE != os.O_RDONLY and status.st_nlink != 1:
@@ -66,17 +68,17 @@ def read_beside(path: Path, by: Path, max_bytes: int) -> bytes:
     only that user may write to it. Raises FileNotFoundError, other OSError, ConfigError: before it is read.
     """
     if not stat.S_ISREG(os.lstat(path).st_mode):
-        raise _not_beside(path)
+        raise _not_a_file(path, _BESIDE)
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
-            raise _not_beside(path) from None
+            raise _not_a_file(path, _BESIDE) from None
         raise
     with open(handle, "rb") as file:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode) or is_of_kernel(status):
-            raise _not_beside(path)
+            raise _not_a_file(path, _BESIDE)
         _check_owner(path, status, (os.geteuid(), 0, os.stat(by).st_uid))
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
@@ -152,18 +154,8 @@ def _check_owner(path: Path, status: os.stat_result, owners: tuple[int, ...] = (
         raise ConfigError(f"{path} can be written by the group {status.st_gid}", f"chmod g-w; {_COPY}")
 
 
-def _not_a_file(path: Path) -> ConfigError:
-    return ConfigError(
-        f"{path}: not a file, but a link, a FIFO or a device",
-        "the kit writes none of these into a run directory: leave the run out, or copy it again",
-    )
-
-
-def _not_beside(path: Path) -> ConfigError:
-    return ConfigError(
-        f"{path}: not a file, but a link, a FIFO or a device",
-        "a file may name another one beside it, not what that leads to: copy it there",
-    )
+def _not_a_file(path: Path, hint: str) -> ConfigError:
+    return ConfigError(f"{path}: not a file, but a link, a FIFO or a device", hint)
 
 
 def _primary_group(user: int) -> int:

@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import IO, TextIO, cast
 
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, Group, RenderableType, RenderResult
@@ -32,6 +32,8 @@ from kit.core.text import safe_text
 _REFRESH_PER_SECOND = 4
 _BAR_WIDTH = 24
 _LONG_S = 30.0
+# What cannot be drawn ends no step: the cleanup of a run is one.
+_HARMLESS = suppress(Exception)
 _Lines = list[list[Segment]]
 
 
@@ -75,11 +77,6 @@ def _rewritten(before: _Lines, lines: _Lines) -> Iterable[Segment]:
         yield from new
         if up:
             yield Control(ControlType.CARRIAGE_RETURN, (ControlType.CURSOR_DOWN, up)).segment
-
-
-def _harmless() -> AbstractContextManager[None]:
-    """What cannot be drawn ends no step: the cleanup of a run is one."""
-    return suppress(Exception)
 
 
 class _Below:
@@ -179,7 +176,7 @@ class Progress:
     def note(self, text: str) -> None:
         """Print text, which may be several lines."""
         if not self._quiet:
-            with _harmless():
+            with _HARMLESS:
                 self._console.print(Text("\n".join(map(safe_text, text.splitlines()))))
 
     def _begin(self, text: str, fraction: float | None) -> float:
@@ -199,7 +196,7 @@ class Progress:
                 get_renderable=self._drawn,
                 vertical_overflow="crop",
             )
-            with _harmless():
+            with _HARMLESS:
                 self._live.start()
         return started
 
@@ -228,12 +225,12 @@ class Progress:
             self._ended = None
         if self._live is not None and not self._steps:
             live, self._live = self._live, None
-            with _harmless():
+            with _HARMLESS:
                 live.stop()
         if self._quiet and not failure:
             return
         line = f"{text}: {failure}{time.monotonic() - started:.1f} s"
         right, wrong = ("✓", "✗") if self._unicode else ("ok", "!!")
         mark, style = (wrong, "red") if failure else (right, "green")
-        with _harmless():
+        with _HARMLESS:
             self._console.print(Text.assemble((mark, style), " ", line) if self._terminal else Text(line))

@@ -31,6 +31,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 LOCK = "lock"
 _TERM_GRACE_S = 3.0
@@ -57,7 +58,7 @@ def main() -> int:
         qemu = None
         try:
             _lock(state)
-            qemu = _start(state, spec["files"], spec["sparse"], spec["argv"], spec["info"], spec["one_cpu"])
+            qemu = _start(state, spec)
             _wait(qemu, _balance if spec["one_cpu"] else None)
         except OSError as error:
             _say({"error": f"{error.filename or ''}: {error.strerror}"})
@@ -78,30 +79,24 @@ def _lock(state: Path) -> None:
     early.rename(state / LOCK)
 
 
-def _start(
-    state: Path,
-    files: dict[str, str],
-    sparse: dict[str, int],
-    argv: list[str],
-    info: dict[str, object],
-    one_cpu: bool,
-) -> subprocess.Popen[bytes]:
-    for name, content in files.items():
+def _start(state: Path, spec: dict[str, Any]) -> subprocess.Popen[bytes]:
+    """`spec`: the first line of stdin."""
+    for name, content in spec["files"].items():
         (state / name).write_bytes(base64.b64decode(content))
-    for name, size_bytes in sparse.items():
+    for name, size_bytes in spec["sparse"].items():
         with (state / name).open("wb") as file:
             file.truncate(size_bytes)
     with (state / "qemu.log").open("wb") as log:
         qemu = subprocess.Popen(
-            argv,
+            spec["argv"],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             cwd=state,
             env={**os.environ, "TMPDIR": os.fspath(state)},
-            preexec_fn=_before_exec(os.getpid(), _least_used(_guests_by_cpu()) if one_cpu else set()),
+            preexec_fn=_before_exec(os.getpid(), _least_used(_guests_by_cpu()) if spec["one_cpu"] else set()),
         )
-    lab = {**info, "supervisor_pid": os.getpid(), "qemu_pid": qemu.pid}
+    lab = {**spec["info"], "supervisor_pid": os.getpid(), "qemu_pid": qemu.pid}
     (state / "lab.json").write_text(json.dumps(lab))
     _say({"state": os.fspath(state), "qemu_pid": qemu.pid})
     return qemu

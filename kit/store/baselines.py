@@ -17,6 +17,7 @@ from kit.store.format import FORMAT, Format
 from kit.store.json_file import write_json
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import RunDir, named_run
+from kit.store.run_name import folders
 from kit.store.stored import Stored, read_versioned
 
 FILE = "baselines.json"
@@ -72,8 +73,6 @@ def set_baseline(results: Path, name: str, run: RunDir, set_utc: str) -> tuple[B
 def run_of_baseline(results: Path, name: str) -> RunDir:
     """The run of a baseline, also where it was moved to within `results`. Raises ConfigError."""
     known = read_baselines(results)
-    if not results.is_dir():
-        raise ConfigError(f"{results}: no such directory", "give --results")
     if name not in known:
         listed = ", ".join(sorted(map(safe_text, known))) or "none"
         raise ConfigError(
@@ -106,8 +105,4 @@ def _elsewhere(results: Path, name: str) -> list[Path]:
     """Directories of that name in `results` and one level below."""
     if name in ("", ".", ".."):
         return []
-    try:
-        folders = sorted(each for each in results.iterdir() if each.is_dir() and not each.is_symlink())
-    except OSError:
-        return []
-    return [results / name, *(folder / name for folder in folders)]
+    return [results / name, *(folder / name for folder in folders(results))]

@@ -24,32 +24,11 @@ from kit.store.parts.split import ClientNetwork, PhaseSplit
 from kit.store.stored import Count, Many, Nanoseconds, Signed, Stored, contradiction
 
 ProblemCode = Literal[
-    "arc-zil-counters",
-    "array",
-    "clock-offsets",
-    "device-dram",
-    "error",
-    "fault-events",
-    "host-health",
-    "interrupted",
-    "late-clients",
-    "load",
-    "mount-statistics",
-    "not-undone",
-    "precondition",
-    "properties",
-    "read-history",
-    "scrub",
-    "record",
-    "resource-use",
-    "schedule",
-    "server-activity",
-    "settings-changed",
-    "stop-rules",
-    "tier-tracer",
-    "untraced",
-    "warm-up",
-]
+    "arc-zil-counters", "array", "clock-offsets", "device-dram", "error", "fault-events", "host-health",
+    "interrupted", "late-clients", "load", "mount-statistics", "not-undone", "precondition", "properties",
+    "read-history", "scrub", "record", "resource-use", "schedule", "server-activity", "settings-changed",
+    "stop-rules", "tier-tracer", "untraced", "warm-up",
+]  # fmt: skip
 # Kind of the event that ended the load of a soak before its time.
 STOP_RULE = "stop-rule"
 

@@ -55,17 +55,23 @@ def new_run_id() -> str:
 
 
 def create_run(results: Path, workload: str) -> RunDir:
-    """Make results/<workload>/<UTC time>-<id>/, for others to read at most.
+    """Make results/<workload>/<UTC time>-<id>/ with raw/. Raises as `new_directory`."""
+    run = RunDir(new_directory(results, workload))
+    run.raw.mkdir(mode=0o755)
+    return run
+
+
+def new_directory(results: Path, workload: str, prefix: str = "") -> Path:
+    """Make results/<workload>/<prefix><UTC time>-<id>/, for others to read at most.
 
     Raises ConfigError if the first two are another user's, or writable by others; OSError.
     """
     own_directory(results)
     own_directory(results / workload)
-    path = results / workload / new_run_id()
+    path = results / workload / f"{prefix}{new_run_id()}"
     # Whatever the umask: a run directory that others can write is not read.
     path.mkdir(mode=0o755)
-    (path / "raw").mkdir(mode=0o755)
-    return RunDir(path)
+    return path
 
 
 def point_latest(run: RunDir) -> None:

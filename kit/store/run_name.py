@@ -42,7 +42,7 @@ def find_run(name: str | None, results: Path, *, alone: bool = False) -> Path:
         raise ConfigError(
             f"{len(begun)} runs begin with '{shown}'", f"such as {', '.join(begun[-_MOST_NAMED:])}"
         )
-    names = [*known, *(each.name for each in _folders(results))]
+    names = [*known, *(each.name for each in folders(results))]
     close = [f"did you mean {each}? " for each in get_close_matches(name[:64], names, 1)]
     raise ConfigError(
         f"{shown}: no such run directory, nor a workload or the beginning of an id in {results}",
@@ -70,8 +70,8 @@ def run_folders(
 
     `left_out`: called with what cannot be read.
     """
-    for folder in _folders(results, left_out):
-        yield from [folder] if is_run(folder) else filter(is_run, _folders(folder, left_out))
+    for folder in folders(results, left_out):
+        yield from [folder] if is_run(folder) else filter(is_run, folders(folder, left_out))
 
 
 def _has_id(path: Path) -> bool:
@@ -82,7 +82,7 @@ def _of_workload(folder: Path) -> Path | None:
     latest = folder / "latest"
     if latest.is_symlink():
         return latest
-    return max(filter(_has_id, _folders(folder)), key=lambda each: _time(each.name), default=None)
+    return max(filter(_has_id, folders(folder)), key=lambda each: _time(each.name), default=None)
 
 
 def _series_of(run: Path) -> Path | None:
@@ -102,8 +102,8 @@ def _time(name: str) -> str:
     return name.removeprefix(_SERIES)
 
 
-def _folders(path: Path, left_out: Callable[[Path, OSError], None] | None = None) -> list[Path]:
-    """By name."""
+def folders(path: Path, left_out: Callable[[Path, OSError], None] | None = None) -> list[Path]:
+    """Directories in `path`, by name. Links are not followed; `left_out`: as of `run_folders`."""
     try:
         with os.scandir(path) as entries:
             return sorted(Path(each.path) for each in entries if each.is_dir(follow_symlinks=False))

@@ -10,22 +10,19 @@ The runs are beside it, as any other. Latencies in microseconds.
 from __future__ import annotations
 
 import os
-import secrets
-import time
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from kit.core.errors import ConfigError
-from kit.core.own_file import own_directory
 from kit.core.seed import RUN_ID
 from kit.store import json_file
 from kit.store.checks.ids import id_of_ratio
 from kit.store.checks.known_failures import Known
 from kit.store.checks.outcome import Verdict
 from kit.store.format import FORMAT, Format
-from kit.store.run_directory import RunDir, named_run
+from kit.store.run_directory import RunDir, named_run, new_directory
 from kit.store.stored import Count, Many, Share, Stored, contradiction, read_versioned
 from kit.store.summary import BytesOnTheWay, ForcesRow, Range
 
@@ -307,12 +304,7 @@ class Series(Stored):
 
 def create_series(results: Path, workload: str) -> Path:
     """Make the directory of a new series; returns its path."""
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    path = results / workload / f"{PREFIX}{stamp}-{secrets.token_hex(3)}"
-    own_directory(results)
-    own_directory(path.parent)
-    path.mkdir(mode=0o755)
-    return path
+    return new_directory(results, workload, PREFIX)
 
 
 def is_series(path: Path) -> bool:

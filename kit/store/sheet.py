@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from kit.store.format import FORMAT, Format
-from kit.store.stored import Count, Json, Many, Stored
+from kit.store.stored import Count, Many, Printed, Stored
 from kit.store.summary import Range
 
 Decision = Literal["buy", "too-slow", "not-met", "worse", "no-change", "cannot-tell", "today"]
@@ -71,7 +71,7 @@ class Candidate(Stored):
     values: dict[str, SheetValue]
 
 
-class Sheet(Stored):
+class Sheet(Printed):
     """The page. `baseline`: what "a change for clients" is against. `choice`: name of the one to buy."""
 
     format: Format = FORMAT
@@ -83,7 +83,3 @@ class Sheet(Stored):
     lines: Many[SheetLine]
     candidates: Many[Candidate]
     notes: Many[str] = ()
-
-    def as_json(self) -> Json:
-        """All keys, also those at their default: for programs that read it."""
-        return self.model_dump(mode="json", by_alias=True)

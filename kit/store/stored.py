@@ -74,6 +74,13 @@ class Stored(BaseModel):
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
+class Printed(Stored):
+    """What a command prints as JSON, for programs: with all keys, also those at their default."""
+
+    def as_json(self) -> Json:
+        return self.model_dump(mode="json", by_alias=True)
+
+
 def _checked(make: Callable[[], T], where: str | Path) -> T:
     try:
         return make()

@@ -12,12 +12,10 @@ from kit.store.checks.ids import EXPECT, IDS, id_of_expectation, id_of_ratio
 from kit.store.stored import Stored
 
 # With one of these nothing was measured: no entry excuses it.
-NEVER_KNOWN = frozenset(
-    {
-        "NOT-ENDED", "NO-PHASES", "NOT-MEASURED", "NO-IO", "RUN-FILES", "PLAN-DIGEST", "STORED-SUMMARY",
-        "MANIFEST-VALUES",
-    }
-)  # fmt: skip
+NEVER_KNOWN = frozenset({
+    "NOT-ENDED", "NO-PHASES", "NOT-MEASURED", "NO-IO", "RUN-FILES", "PLAN-DIGEST", "STORED-SUMMARY",
+    "MANIFEST-VALUES",
+})  # fmt: skip
 # The largest family of ids, POWER-*, has fewer.
 _MOST_IDS = 12
 _ROW = frozenset({"min_count", "inside", "inside_share_min"})

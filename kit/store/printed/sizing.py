@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from kit.store.format import FORMAT, Format
-from kit.store.stored import Count, Json, Many, Positive, Share, Stored, contradiction
+from kit.store.stored import Count, Many, Positive, Printed, Share, Stored, contradiction
 
 # Of a sentence, and of headlines, which have several.
 _Text = Annotated[str, Field(max_length=10_000)]
@@ -103,7 +103,7 @@ class ReadLatency(Stored):
     disks: Share
 
 
-class SizeResult(Stored):
+class SizeResult(Printed):
     """The whole file. `utc`: begin of the run; None: of a list of keys. `read_latency`: None: not known.
 
     `arc`: with the L2ARC of now, `l2arc`: with the ARC of now, by size. `known`: whether the headline says
@@ -127,10 +127,6 @@ class SizeResult(Stored):
     small_blocks: Many[SmallBlocks] = ()
     special: Many[SpecialSize] = ()
     notes: Many[_Text] = ()
-
-    def as_json(self) -> Json:
-        """All keys, also those at their default: for programs that read it."""
-        return self.model_dump(mode="json", by_alias=True)
 
     @property
     def shows_special(self) -> bool:
