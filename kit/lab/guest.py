@@ -175,12 +175,11 @@ class RunningLab(Closing):
             deadline_s = RESUME_DEADLINE_S if self._resumed else BOOT_DEADLINE_S
         end = time.monotonic() + deadline_s
         while line not in self.console():
-            if cause := self.diagnose():
+            cause = self.diagnose()
+            if cause or time.monotonic() > end:
+                why = f": {cause}" if cause else f" within {deadline_s:g} s"
                 hint = _RESUME_HINT if self._resumed else self._console_hint()
-                raise HostError(f"the lab guest did not come up: {cause}", hint)
-            if time.monotonic() > end:
-                text = f"the lab guest did not come up within {deadline_s:g} s"
-                raise HostError(text, _RESUME_HINT if self._resumed else self._console_hint())
+                raise HostError(f"the lab guest did not come up{why}", hint)
             time.sleep(_POLL_S)
 
     def host(self, port: int = 0) -> SshHost:

@@ -36,6 +36,7 @@ _MAX_STRAYS = 8
 _LABELS = ("phase", "layer", "host", "op", "tier")
 # A code of 63 bits: label, column (from half of them on), bin.
 _LABEL_BITS, _COLUMN_BITS, _BIN_BITS = 18, 22, 23
+_PLACE_BITS, _ZERO_COLUMN, _BIN_MASK = _COLUMN_BITS + _BIN_BITS, 1 << (_COLUMN_BITS - 1), (1 << _BIN_BITS) - 1
 # The kit's own bins have their index, below this; those of others are numbered from it on.
 _FIRST_FOREIGN = 1 << 11
 _NEVER = np.iinfo(np.int64).min
@@ -223,11 +224,10 @@ class _Sums:
     def _column(self, label: IntArray, time_ns: IntArray) -> IntArray:
         """The column of each label and time. Columns become wider until there are few enough."""
         starts, widths = np.array(self._starts)[label], np.array(self._widths)[label]
-        half = 1 << (_COLUMN_BITS - 1)
         while True:
             column: IntArray = (time_ns - starts) // widths // self._times
-            if not column.size or (column.min() >= -half and column.max() < half):
-                return column + half
+            if not column.size or (column.min() >= -_ZERO_COLUMN and column.max() < _ZERO_COLUMN):
+                return column + _ZERO_COLUMN
             self._coarsen()
 
     def _bin(self, lo: IntArray, hi: IntArray) -> IntArray:
@@ -238,23 +238,21 @@ class _Sums:
         if not foreign.any():
             return index
         edges, back = np.unique(np.stack([lo[foreign], hi[foreign]]), axis=1, return_inverse=True)
-        for pair in zip(*edges.tolist(), strict=True):
+        numbers = [
             self._foreign.setdefault(pair, _FIRST_FOREIGN + len(self._foreign))
+            for pair in zip(*edges.tolist(), strict=True)
+        ]
         if len(self._foreign) > _MAX_BINS:
             raise ConfigError(f"{self.path}: more than {_MAX_BINS} different bins", DAMAGED)
-        numbers = np.array(
-            [self._foreign[pair] for pair in zip(*edges.tolist(), strict=True)], dtype=np.int64
-        )
-        index[foreign] = numbers[back]
+        index[foreign] = np.array(numbers)[back]
         return index
 
     def _add_coded(self, found: _Coded) -> None:
-        low = (1 << _BIN_BITS) - 1
-        label = found.code >> (_COLUMN_BITS + _BIN_BITS)
-        self._bins.append(_Coded.of(label << _BIN_BITS | found.code & low, found.count, found.time_ns))
-        alike = np.array(self._alike)[label]
-        rest = found.code & ((1 << (_COLUMN_BITS + _BIN_BITS)) - 1)
-        self._cells.append(_Coded.of(alike << (_COLUMN_BITS + _BIN_BITS) | rest, found.count, found.time_ns))
+        label = found.code >> _PLACE_BITS
+        of_bin = label << _BIN_BITS | found.code & _BIN_MASK
+        self._bins.append(_Coded.of(of_bin, found.count, found.time_ns))
+        of_cell = found.code + ((np.array(self._alike)[label] - label) << _PLACE_BITS)
+        self._cells.append(_Coded.of(of_cell, found.count, found.time_ns))
         if len(self._bins) > 64:
             self._bins = [_Coded.together(self._bins)]
         if sum(len(each.code) for each in self._bins) > _MAX_BINS:
@@ -276,10 +274,10 @@ class _Sums:
         if not self._cells:
             return
         cells = _Coded.together(self._cells)
-        label = cells.code >> (_COLUMN_BITS + _BIN_BITS)
-        column = (cells.code >> _BIN_BITS & ((1 << _COLUMN_BITS) - 1)) - (1 << (_COLUMN_BITS - 1))
-        place = (label << _COLUMN_BITS) + (column >> 1) + (1 << (_COLUMN_BITS - 1))
-        code = place << _BIN_BITS | cells.code & ((1 << _BIN_BITS) - 1)
+        label = cells.code >> _PLACE_BITS
+        column = (cells.code >> _BIN_BITS & ((1 << _COLUMN_BITS) - 1)) - _ZERO_COLUMN
+        place = (label << _COLUMN_BITS) + (column >> 1) + _ZERO_COLUMN
+        code = place << _BIN_BITS | cells.code & _BIN_MASK
         self._cells = [_Coded.of(code, cells.count, cells.time_ns)]
 
     def latency(self) -> Latency:
@@ -288,23 +286,19 @@ class _Sums:
         bins, cells = (_Coded.together(each) for each in (self._bins, self._cells))
         self._bins, self._cells = [], []
         labels = pl.DataFrame(list(self._labels), schema=list(_LABELS), orient="row")
-        intervals = _of_intervals(pl.concat(self._intervals))
+        categories = labels.with_columns(pl.all().cast(pl.Categorical))
         return Latency(
-            self._frame(bins, bins.code >> _BIN_BITS, labels),
-            intervals,
-            self._frame(
-                cells,
-                cells.code >> (_COLUMN_BITS + _BIN_BITS),
-                labels.with_columns(pl.all().cast(pl.Categorical)),
-            ),
-            {
-                phase.name: phase.interval_ns * self._merged[phase.name] * self._times
-                for phase in self._phases.values()
+            bins=self._frame(bins, bins.code >> _BIN_BITS, labels),
+            intervals=_of_intervals(pl.concat(self._intervals)),
+            cells=self._frame(cells, cells.code >> _PLACE_BITS, categories),
+            column_ns={
+                name: phase.interval_ns * self._merged[name] * self._times
+                for name, phase in self._phases.items()
             },
         )
 
     def _frame(self, sums: _Coded, label: IntArray, labels: pl.DataFrame) -> pl.DataFrame:
-        number = sums.code & ((1 << _BIN_BITS) - 1)
+        number = sums.code & _BIN_MASK
         lo, hi = bin_edges(np.minimum(number, _FIRST_FOREIGN - 1))
         if self._foreign:
             foreign = number >= _FIRST_FOREIGN

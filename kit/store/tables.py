@@ -86,8 +86,12 @@ _ENDED_EARLY = (
 )
 
 
+def _at_least(least: int, *columns: str) -> pl.Expr:
+    return pl.all_horizontal(pl.col(columns) >= least)
+
+
 _KNOWN = pl.col("layer").is_in(LAYERS) & pl.col("op").is_in(OPS) & pl.col("tier").is_in(TIERS)
-_COUNTED = (pl.col("count") >= 0) & (pl.col("lo_ns") >= 0) & (pl.col("hi_ns") > pl.col("lo_ns"))
+_COUNTED = _at_least(0, "count", "lo_ns") & (pl.col("hi_ns") > pl.col("lo_ns"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,26 +134,19 @@ LATENCY = StoredTable("latency.parquet", LATENCY_SCHEMA, _KNOWN & _COUNTED, _END
 # What stands in `layer`, `op` and `tier` is not looked at.
 _LATENCY_PART = replace(LATENCY, possible=_COUNTED)
 AGEING = StoredTable(
-    "ageing.parquet",
-    AGEING_SCHEMA,
+    "ageing.parquet", AGEING_SCHEMA,
     pl.col("op").is_in(OPS)
-    & (pl.col("point") >= 0)
-    & (pl.col("written_bytes") >= 0)
-    & (pl.col("capacity_bytes") > 0)
-    & (pl.col("block_bytes") > 0)
-    & (pl.col("time_ns") >= 0)
-    & (pl.col("interval_ns") > 0)
+    & _at_least(0, "point", "written_bytes", "time_ns")
+    & _at_least(1, "capacity_bytes", "block_bytes", "interval_ns")
     & _COUNTED,
-)
+)  # fmt: skip
 KEYS = StoredTable(
-    "keys.parquet",
-    KEYS_SCHEMA,
+    "keys.parquet", KEYS_SCHEMA,
     pl.col("op").is_in(OPS)
     & pl.col("tier").is_in(TIERS)
-    & (pl.col("time_ns") >= 0)
-    & (pl.col("block_bytes") > 0)
-    & (pl.col("one_in") > 0),
-)
+    & _at_least(0, "time_ns")
+    & _at_least(1, "block_bytes", "one_in"),
+)  # fmt: skip
 read_latency, write_latency = LATENCY.read, LATENCY.write
 read_ageing, write_ageing = AGEING.read, AGEING.write
 read_keys, write_keys = KEYS.read, KEYS.write
