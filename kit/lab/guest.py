@@ -252,17 +252,12 @@ class RunningLab(Closing):
 
 
 class _Supervisor:
-    """The CLI's end of the pipe to kit.lab.supervisor."""
+    """The CLI's end of the pipe to kit.lab.supervisor, whose first line has `files` and the other `keys`."""
 
-    def __init__(
-        self,
-        files: dict[str, bytes],
-        argv: list[str],
-        info: dict[str, Any],
-        prefix: str = _PREFIX,
-        sparse: dict[str, int] | None = None,
-        one_cpu: bool = False,
-    ) -> None:
+    def __init__(self, files: dict[str, bytes], **keys: Any) -> None:
+        encoded = {name: base64.b64encode(content).decode() for name, content in files.items()}
+        base = os.fspath(runtime_dir())
+        spec = {"base": base, "prefix": _PREFIX, "files": encoded, "sparse": {}, "one_cpu": False, **keys}
         self._child = subprocess.Popen(
             [sys.executable, "-I", "-S", os.fspath(_SUPERVISOR)],
             stdin=subprocess.PIPE,
@@ -271,15 +266,6 @@ class _Supervisor:
         )
         self._exit_code: int | None = None
         self._detached = False
-        spec = {
-            "base": os.fspath(runtime_dir()),
-            "prefix": prefix,
-            "files": {name: base64.b64encode(raw).decode() for name, raw in files.items()},
-            "sparse": sparse or {},
-            "argv": argv,
-            "one_cpu": one_cpu,
-            "info": info,
-        }
         assert self._child.stdin and self._child.stdout
         try:
             self._child.stdin.write(json.dumps(spec).encode() + b"\n")
