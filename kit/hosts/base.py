@@ -243,7 +243,6 @@ class Command:
 class DirectHost(Host):
     """A directly connected host, not a wrapper of another one."""
 
-    @abstractmethod
     def output(
         self,
         argv: Sequence[str],
@@ -251,10 +250,18 @@ class DirectHost(Host):
         deadline_s: float = DEFAULT_DEADLINE_S,
         limit_bytes: int = OUTPUT_LIMIT_BYTES,
     ) -> tuple[int, bytes, bytes]:
-        """Exit code, stdout and stderr, as bytes, of a command that only reads.
+        """Exit code (127: no such program), stdout and stderr, as bytes, of a command that only reads.
 
         Raises DeadlineExceeded, HostLost; OutputTooLarge, and the command is stopped.
         """
+        code, out, err = self._output(checked_argv(argv), deadline_s, limit_bytes)
+        if out.cut_bytes:
+            raise OutputTooLarge(self.name, f"`{shlex.join(argv)}`", limit_bytes)
+        return code, out.content(), err.content()
+
+    @abstractmethod
+    def _output(self, argv: tuple[str, ...], deadline_s: float, limit_bytes: int) -> tuple[int, Kept, Kept]:
+        """As `output`. The command is stopped when its stdout is more than is kept."""
 
 
 def checked_argv(argv: Sequence[str]) -> tuple[str, ...]:
@@ -273,6 +280,6 @@ def result_of(host: str, argv: tuple[str, ...], code: int, out: Kept, err: Kept)
     return CommandResult(host, argv, code, stdout, stderr, cut_bytes=out.cut_bytes)
 
 
-def decode(raw: bytes | None) -> str:
+def decode(raw: bytes) -> str:
     """A command's output as text; undecodable bytes are replaced."""
-    return (raw or b"").decode("utf-8", errors="replace")
+    return raw.decode("utf-8", errors="replace")

@@ -13,7 +13,6 @@ import os
 import secrets
 import select
 import selectors
-import shlex
 import signal as signals
 import subprocess
 import sys
@@ -280,18 +279,10 @@ class LocalHost(DirectHost):
             raise OutputTooLarge(self.name, path, limit_bytes)
         return content
 
-    def output(
-        self,
-        argv: Sequence[str],
-        *,
-        deadline_s: float = DEFAULT_DEADLINE_S,
-        limit_bytes: int = OUTPUT_LIMIT_BYTES,
-    ) -> tuple[int, bytes, bytes]:
-        """As DirectHost.output; 127 if the program does not exist."""
+    def _output(self, argv: tuple[str, ...], deadline_s: float, limit_bytes: int) -> tuple[int, Kept, Kept]:
         try:
-            code, out, err = self.start(argv, limit_bytes=limit_bytes).collect(deadline_s, whole=True)
+            return self.start(argv, limit_bytes=limit_bytes).collect(deadline_s, whole=True)
         except CommandFailed as error:
-            return 127, b"", error.result.stderr.encode()
-        if out.cut_bytes:
-            raise OutputTooLarge(self.name, f"`{shlex.join(argv)}`", limit_bytes)
-        return code, out.content(), err.content()
+            out, err = kept_outputs(limit_bytes)
+            err.add(error.result.stderr.encode())
+            return error.result.returncode, out, err

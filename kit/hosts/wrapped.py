@@ -1,4 +1,4 @@
-"""Hosts around another one: that record its commands in a file of the run, or connect to it again."""
+"""Hosts around another one: that record its commands, run them in a network namespace, or connect again."""
 
 from __future__ import annotations
 
@@ -87,6 +87,28 @@ class RecordedHost(WrappedHost):
     ) -> bytes:
         self._recorder.write(self.name, get=path)
         return super().get(path, deadline_s=deadline_s, limit_bytes=limit_bytes)
+
+
+class NetnsHost(WrappedHost):
+    """A client of its own on a shared kernel: every command runs inside /run/netns/`netns`.
+
+    Only the network namespace is entered, not a new mount namespace as with `ip netns exec`: a mount made by
+    one command must exist for the next. The wrapped host stays open on close.
+    """
+
+    def __init__(self, host: Host, netns: str) -> None:
+        super().__init__(host)
+        self.name = f"{host.name}/{netns}"
+        self._prefix = ("nsenter", f"--net=/run/netns/{netns}", "--")
+
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> CommandResult:
+        return super()._run((*self._prefix, *argv), deadline_s, stdin, limit_bytes)
+
+    def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> Process:
+        return super().start((*self._prefix, *argv), output, stdin)
+
+    def close(self) -> None:
+        pass
 
 
 class ReopenedHost(WrappedHost):
