@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -218,6 +219,7 @@ def _write_some(fd: int, content: memoryview) -> int:
         return len(content)
 
 
+@dataclass(eq=False)
 class LocalHost(DirectHost):
     """Runs commands as child processes.
 
@@ -225,19 +227,11 @@ class LocalHost(DirectHost):
     the environment of commands, `output_file` receives their stdout and stderr, `cwd` is their directory.
     """
 
-    def __init__(
-        self,
-        name: str = "local",
-        killer: tuple[str, ...] = (),
-        env: Mapping[str, str] | None = None,
-        output_file: IO[bytes] | None = None,
-        cwd: Path | None = None,
-    ) -> None:
-        self.name = name
-        self.killer = killer
-        self.env = env or {}
-        self.output_file = output_file
-        self.cwd = cwd
+    name: str = "local"
+    killer: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    output_file: IO[bytes] | None = None
+    cwd: Path | None = None
 
     def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> CommandResult:
         try:
