@@ -127,14 +127,13 @@ class SudoHost(Host):
             return 127
         # A failure of sudo itself is 1, too. `sudo -l` only reports whether the command is allowed.
         if code == 1 and stderr.strip():
-            allowed, _, reason = self.inner.output((*_SUDO[:-1], "-l", "--", *argv))
+            allowed, *_ = self.inner.output((*_SUDO[:-1], "-l", "--", *argv))
             if allowed != 0:
                 # `sudo -l` also fails if the program does not exist.
                 if self.inner.run(("sh", "-c", _EXISTS, "sh", argv[0]), check=False).returncode != 0:
                     return 127
-                message = stderr.strip() or decode(reason).strip()
                 raise SudoRefused(
-                    f"on {self.name}: sudo did not run `{argv[0]}`: {message}",
+                    f"on {self.name}: sudo did not run `{argv[0]}`: {stderr.strip()}",
                     "allow it without a password: a line in /etc/sudoers.d/hsp there, see docs/hosts.md",
                 )
         return code
