@@ -43,24 +43,24 @@ class WrappedHost(Host):
 
     def __init__(self, host: Host) -> None:
         self.name = host.name
-        self._host = host
+        self.inner = host
 
     def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> CommandResult:
-        return self._host.run(argv, deadline_s=deadline_s, stdin=stdin, check=False, limit_bytes=limit_bytes)
+        return self.inner.run(argv, deadline_s=deadline_s, stdin=stdin, check=False, limit_bytes=limit_bytes)
 
     def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> Process:
-        return self._host.start(argv, output, stdin)
+        return self.inner.start(argv, output, stdin)
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
-        self._host.put(content, path, deadline_s=deadline_s)
+        self.inner.put(content, path, deadline_s=deadline_s)
 
     def get(
         self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S, limit_bytes: int = OUTPUT_LIMIT_BYTES
     ) -> bytes:
-        return self._host.get(path, deadline_s=deadline_s, limit_bytes=limit_bytes)
+        return self.inner.get(path, deadline_s=deadline_s, limit_bytes=limit_bytes)
 
     def close(self) -> None:
-        self._host.close()
+        self.inner.close()
 
 
 class RecordedHost(WrappedHost):
@@ -121,5 +121,5 @@ class ReopenedHost(WrappedHost):
     def reopen(self, until_up: Callable[[Callable[[], Host]], Host]) -> None:
         """Connect again; `until_up` tries with what it is given. Raises HostError."""
         with contextlib.suppress(HostError):
-            self._host.close()
-        self._host = until_up(self._opening)
+            self.inner.close()
+        self.inner = until_up(self._opening)
