@@ -166,5 +166,5 @@ def parse_smart(text: str) -> tuple[int | None, int]:
         # nvme-cli writes very large numbers as strings.
         units = int(log["data_units_written"])
         return units * _SMART_UNIT_BYTES, nvme_warning(log)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None, 0

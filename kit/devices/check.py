@@ -43,20 +43,13 @@ def check(
 
 def judge(inventory: Inventory, specs: Sequence[DeviceSpec]) -> tuple[Checked, ...]:
     """Each device with all reasons not to use it; depends on the other devices of the testbed. Pure."""
-    return tuple(
-        Checked(
-            spec,
-            inventory.find(spec.path),
-            reasons(inventory, spec, [other for other in specs if other is not spec]),
-            _kernel_names(inventory, spec),
-        )
-        for spec in specs
-    )
-
-
-def _kernel_names(inventory: Inventory, spec: DeviceSpec) -> tuple[str, ...]:
-    node = inventory.find(spec.path)
-    return tuple(path.kernel_name for path in (node, *inventory.other_paths(node))) if node else ()
+    checked = []
+    for spec in specs:
+        node = inventory.find(spec.path)
+        found = reasons(inventory, spec, [other for other in specs if other is not spec])
+        paths = (node, *inventory.other_paths(node)) if node else ()
+        checked.append(Checked(spec, node, found, tuple(path.kernel_name for path in paths)))
+    return tuple(checked)
 
 
 def refuse_any(host: str, checked: Sequence[Checked], allowed: frozenset[Code] = frozenset()) -> None:

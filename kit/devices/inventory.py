@@ -16,8 +16,8 @@ from kit.devices.tool_output import Health, Label, ListedPool, Signature
 BY_ID = "/dev/disk/by-id/"
 NO_HEALTH = Health()
 _IDENTITY = ("kernel_name", "device_number", "sequence", "serial", "wwn", "model", "size_bytes")
-# With NVMe multipath each path to a namespace is a hidden device of its own.
 _BLANKS, _PREFIX = re.compile(r"[\s_.:-]+"), re.compile(r"^(0x|naa|eui|t10)")
+# With NVMe multipath each path to a namespace is a hidden device of its own.
 _PATH_OF_A_NAMESPACE = re.compile(r"nvme\d+c\d+n\d+")
 
 

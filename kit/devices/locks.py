@@ -122,12 +122,8 @@ class Locks(Closing):
         )
 
     def _held(self, ended: CommandResult) -> SafetyRefusal:
-        try:
-            output = json.loads(ended.stdout)
-            subject = self._by_name.get(str(output["name"]), "the host")
-            owner_json = str(output["owner"])
-        except (ValueError, KeyError, TypeError):
-            subject, owner_json = "the host or a device", ""
+        name, owner_json = _told(ended)
+        subject = self._by_name.get(name, "the host") if name else "the host or a device"
         try:
             owner = Owner.model_validate_json(owner_json).describe()
         except ValueError:
@@ -166,15 +162,21 @@ class ExclusiveClaim(Locks):
         self.pid = int(host.run(["cat", f"{DIRECTORY}/{self._token}"]).stdout)
 
     def _held(self, ended: CommandResult) -> SafetyRefusal:
-        try:
-            output = json.loads(ended.stdout)
-            path, error = safe_text(str(output["name"])), safe_text(str(output["owner"]))
-        except (ValueError, KeyError, TypeError):
-            path, error = "a device", "unknown error"
+        path, error = map(safe_text, _told(ended))
         return SafetyRefusal(
-            f"{path} on {self._host.name} is not touched: it cannot be opened exclusively ({error})",
+            f"{path or 'a device'} on {self._host.name} is not touched: it cannot be opened exclusively "
+            f"({error or 'unknown error'})",
             "something began to use it just now; find it with lsblk and fuser; check with `hsp host disks`",
         )
+
+
+def _told(ended: CommandResult) -> tuple[str, str]:
+    """Of the holder that could not take all: which one, and its owner or why; twice "" if it does not say."""
+    try:
+        output = json.loads(ended.stdout)
+        return str(output["name"]), str(output["owner"])
+    except (ValueError, KeyError, TypeError):
+        return "", ""
 
 
 def _device_path(kernel_name: str) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -152,11 +151,10 @@ def probe(
         "deadline_s": _TOOL_DEADLINE_S,
         "claimer": claimer,
     }
-    argv = ["/usr/bin/python3", "-I", "-", json.dumps(request)]
 
     def read() -> Inventory:
-        result = host.run(argv, stdin=_HELPER.read_bytes(), deadline_s=_DEADLINE_S, limit_bytes=_LIMIT_BYTES)
-        return parse(host.name, result.stdout, content=content)
+        text = _answer(host, _HELPER, request, deadline_s=_DEADLINE_S, limit_bytes=_LIMIT_BYTES)
+        return parse(host.name, text, content=content)
 
     try:
         try:
@@ -176,20 +174,21 @@ def probe(
 
 def device_settings(host: Host, paths: Mapping[str, str]) -> dict[str, DeviceSettings]:
     """Driver, firmware, queue and controller of the disks at `paths`, by the same names. Raises HostError."""
-    argv = ["/usr/bin/python3", "-I", "-", json.dumps({"sysfs": list(paths.values())})]
-    text = host.run(argv, stdin=_HELPER.read_bytes()).stdout
-    argv = ["/usr/bin/python3", "-I", "-", json.dumps(list(paths.values()))]
-    behind = host.run(argv, stdin=_DRIVES.read_bytes()).stdout
+    text = _answer(host, _HELPER, {"sysfs": list(paths.values())})
+    behind = _answer(host, _DRIVES, list(paths.values()))
     try:
         found = TypeAdapter(dict[str, DeviceFacts]).validate_json(text)
         controllers = TypeAdapter(dict[str, dict[str, str] | None]).validate_json(behind)
-        return {
-            name: replace(_settings(found[path]), controller=controllers[path])
-            for name, path in paths.items()
-        }
+        return {name: _settings(found[path], controllers[path]) for name, path in paths.items()}
     except (ValueError, KeyError) as error:
         reason = safe_text(str(error))[:300]
         raise HostError(f"the settings of the disks of {host.name} cannot be parsed: {reason}") from error
+
+
+def _answer(host: Host, program: Path, request: object, **limits: Any) -> str:
+    """What a program of kit/remote prints; `limits`: as of Host.run. Raises HostError."""
+    argv = ["/usr/bin/python3", "-I", "-", json.dumps(request)]
+    return host.run(argv, stdin=program.read_bytes(), **limits).stdout
 
 
 def parse(host: str, text: str | bytes, *, content: bool = True) -> Inventory:
@@ -265,7 +264,7 @@ def _node(name: str, entry: DeviceFacts, lsblk: Identity | None, links: tuple[st
     )
 
 
-def _settings(entry: DeviceFacts) -> DeviceSettings:
+def _settings(entry: DeviceFacts, controller: dict[str, str] | None) -> DeviceSettings:
     queue = entry.queue
     # "[none] mq-deadline": the one in brackets is in use.
     scheduler = re.search(r"\[([^]]+)\]", queue.scheduler or "")
@@ -279,6 +278,7 @@ def _settings(entry: DeviceFacts) -> DeviceSettings:
         write_cache=queue.write_cache,
         fua=queue.fua == "1" if queue.fua else None,
         sector_bytes=int(queue.logical_block_size) if queue.logical_block_size else None,
+        controller=controller,
     )
 
 

@@ -101,7 +101,7 @@ CONTENT = WIPEABLE | {Code.POOL_LABEL, Code.FOREIGN}
 """Reasons about the contents of a device, not about its use."""
 
 _HOLDERS = {"lvm": Code.LVM, "md": Code.MD, "multipath": Code.MULTIPATH, "crypt": Code.CRYPT}
-_IN_USE = frozenset(Code) - CONTENT - {Code.SIBLING, Code.REMOVABLE, Code.READ_ONLY, Code.TOO_SMALL}
+_IN_USE = frozenset(Code) - WIPEABLE - {Code.SIBLING, Code.REMOVABLE, Code.READ_ONLY, Code.TOO_SMALL}
 
 
 @dataclass(frozen=True)
@@ -126,10 +126,9 @@ class DeviceSpec:
 def reasons(inventory: Inventory, spec: DeviceSpec, others: Sequence[DeviceSpec] = ()) -> tuple[Reason, ...]:
     """All reasons not to use a device; `others` are the other devices of the same testbed."""
     node = inventory.find(spec.path)
-    listed = list(_name_reasons(inventory, spec, node))
+    listed = [*_name_reasons(inventory, spec, node)]
     if node is None:
-        listed += [_undetermined(problem) for problem in inventory.problems]
-        return tuple(listed)
+        return (*listed, *map(_undetermined, inventory.problems))
     listed += _identity_reasons(inventory, node, spec)
     listed += _duplicate_reasons(inventory, node, others)
     listed += device_reasons(inventory, node)
@@ -243,7 +242,7 @@ def device_reasons(inventory: Inventory, node: Node) -> Iterator[Reason]:
             + what,
             "disconnect one of the paths; of two disks, use one that says who it is",
         )
-    yield from (_undetermined(problem) for problem in inventory.problems)
+    yield from map(_undetermined, inventory.problems)
 
 
 def _same(disk: Node, path: Node) -> str:
@@ -262,7 +261,7 @@ def _path_reasons(inventory: Inventory, disk: Node) -> Iterator[Reason]:
     else:
         yield from _pool_reasons(inventory, tree, content)
         yield from _content_reasons(inventory, disk, content)
-        yield from (_undetermined(problem) for problem in content.problems)
+        yield from map(_undetermined, content.problems)
         if content.open_error == "Device or resource busy":
             yield Reason(
                 Code.BUSY, "the kernel reports that it is in use", "find the user with lsblk and fuser"
@@ -431,8 +430,7 @@ def _sibling_reasons(
         used = [
             reason
             for reason in device_reasons(inventory, sibling)
-            if reason not in known
-            and (reason.code in {*_IN_USE, Code.POOL_LABEL, Code.FOREIGN} or not sibling.size_bytes)
+            if reason not in known and (reason.code in _IN_USE or not sibling.size_bytes)
         ]
         if used:
             yield Reason(

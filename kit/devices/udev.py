@@ -15,10 +15,9 @@ def settle(host: Host, check: bool = True) -> None:
     Asks again after a timeout: an emulated guest's clock runs through 30 s while its host writes to a disk.
     Raises HostError if it fails or is never empty; not if `check` is false.
     """
-    done = host.run(_SETTLE, check=False)
-    for _ in range(_TRIES - 1):
+    for _ in range(_TRIES):
+        done = host.run(_SETTLE, check=False)
         if done.returncode != _TIMED_OUT:
             break
-        done = host.run(_SETTLE, check=False)
     if check and done.returncode:
         raise CommandFailed(done)

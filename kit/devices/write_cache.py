@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kit.core.errors import HostError
-from kit.core.text import safe_text
 from kit.devices.inventory import Node
 from kit.hosts.base import Command, CommandResult, Host
+from kit.hosts.file_settings import last_line
+from kit.hosts.held_device import kernel_name
 
 ToolName = Literal["hdparm", "sdparm", "nvme", "model"]
 Value = Literal["on", "off"]
@@ -91,11 +92,10 @@ class WriteCache:
         kernel = self._tell_kernel(host)
         observed = self.read(host)
         if observed != value:
-            said = (answer.stderr or answer.stdout).strip().splitlines() or ["it said nothing"]
             raise HostError(
                 f"on {host.name}: the write cache of {self.path} was switched {value} "
                 f"but reads {observed or 'nothing'}",
-                f"{self.tool} ended with {answer.returncode}: {safe_text(said[-1])[:200]}",
+                f"{self.tool} ended with {answer.returncode}: {last_line(answer)}",
             )
         if value == "on" and kernel == "write through":
             raise HostError(
@@ -107,7 +107,7 @@ class WriteCache:
         """The tool's argument; of an NVMe device its controller."""
         if self.tool != "nvme":
             return self.device if self.tool == "model" else self.path
-        name = _NVME.fullmatch(_kernel_name(host, self.path))
+        name = _NVME.fullmatch(kernel_name(host, self.path))
         if not name:
             raise HostError(
                 f"{self.path} on {host.name} is not an NVMe device any more", "was it pulled out?"
@@ -118,7 +118,7 @@ class WriteCache:
         """Let the kernel read a SCSI disk again; what it takes the cache to be, "" if it does not say."""
         if self.tool == "model":
             return ""
-        place = f"/sys/class/block/{_kernel_name(host, self.path)}"
+        place = f"/sys/class/block/{kernel_name(host, self.path)}"
         if self.tool in ("hdparm", "sdparm"):
             host.run(["tee", f"{place}/device/rescan"], stdin=b"1\n", check=False)
         return host.run(["cat", "--", f"{place}/queue/write_cache"], check=False).stdout.strip()
@@ -132,8 +132,3 @@ def tool_of(node: Node) -> ToolName | None:
         return "hdparm"
     # Behind a HBA, disks of SATA too: the HBA or the kernel translates.
     return "sdparm" if node.kernel_name.startswith("sd") and node.transport != "usb" else None
-
-
-def _kernel_name(host: Host, path: str) -> str:
-    answer = host.run(["readlink", "--canonicalize-existing", "--", path], check=False)
-    return answer.stdout.strip().rpartition("/")[2]

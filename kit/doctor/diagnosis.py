@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -43,6 +43,11 @@ class DiagnosedHost:
     peer: str = ""
     real_clock: bool = True
     of_run: bool = False
+
+
+def left_open(host: Host) -> Callable[[], AbstractContextManager[Host]]:
+    """`open` of a host that is connected already, and stays so."""
+    return lambda: nullcontext(host)
 
 
 @dataclass(frozen=True)

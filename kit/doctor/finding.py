@@ -101,13 +101,12 @@ Examination = Callable[[ExaminedHost], Verdict]
 def examine(subject: ExaminedHost, examinations: Mapping[str, Examination]) -> Iterator[Finding]:
     """Run all checks; an impossible one gives a warning. `examinations`: by name of the check."""
     for check, look in examinations.items():
-        reason = None
+        is_unknown = False
         try:
             verdict = look(subject)
         except Unknown as unknown:
-            verdict, reason = undetermined(unknown), unknown
-        advice = packages.advice(subject.facts, check)
-        yield Finding(subject.name, check, *verdict, advice, unknown=reason is not None)
+            verdict, is_unknown = undetermined(unknown), True
+        yield Finding(subject.name, check, *verdict, packages.advice(subject.facts, check), is_unknown)
 
 
 def undetermined(reason: object) -> Verdict:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 from kit.config.address import HostAddress
@@ -13,7 +13,7 @@ from kit.config.testbed import Testbed
 from kit.config.workload import Workload, read_workload
 from kit.config.workload_base import read_source
 from kit.config.workload_jobs import read_jobs
-from kit.doctor.diagnosis import DiagnosedHost, Role
+from kit.doctor.diagnosis import DiagnosedHost, Role, left_open
 from kit.doctor.finding import Requirements
 from kit.hosts.base import Host
 from kit.plan import client_logs, durations
@@ -42,7 +42,7 @@ def targets_of(testbed: Testbed, connect: Connect, *, over_nfs: bool = True) -> 
         DiagnosedHost(
             name=host,
             roles=tuple(host_roles),
-            open=lambda address=addresses[host]: connect(address),  # type: ignore[misc]
+            open=partial(connect, addresses[host]),
             peer=server_address(testbed) if "client" in host_roles else "",
         )
         for host, host_roles in roles.items()
@@ -62,12 +62,12 @@ def server_address(testbed: Testbed) -> str:
 def targets_in(site: Site) -> list[DiagnosedHost]:
     """The hosts of a running lab; their connections stay open."""
     host = site.reference
-    server = DiagnosedHost(host.name, ("server",), lambda: nullcontext(host), real_clock=False)
+    server = DiagnosedHost(host.name, ("server",), left_open(host), real_clock=False)
     clients = [
         DiagnosedHost(
             client.host.name,
             ("client",),
-            lambda host=client.host: nullcontext(host),  # type: ignore[misc]
+            left_open(client.host),
             peer=client.server_address,
             real_clock=False,
         )

@@ -25,6 +25,7 @@ _STDERR_LIMIT_BYTES = 1 << 20
 LARGE_LIMIT_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 8
 """For what may be large, such as fio's logs: a part of this machine's memory."""
 _END_BYTES = 64 << 10
+_STOP_DEADLINE_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -147,14 +148,14 @@ class Process(Protocol):
 
 
 @contextmanager
-def stopped_on_error(process: Process, deadline_s: float = 60.0) -> Iterator[None]:
+def stopped_on_error(process: Process) -> Iterator[None]:
     """An error or an interrupt in the block ends the process. The first error is the one to report."""
     try:
         yield
     except BaseException:
         with suppress(KitError):
             if process.running():
-                process.stop(deadline_s)
+                process.stop(_STOP_DEADLINE_S)
         raise
 
 
@@ -243,7 +244,6 @@ class Command:
 class DirectHost(Host):
     """A directly connected host, not a wrapper of another one."""
 
-    @abstractmethod
     def output(
         self,
         argv: Sequence[str],
@@ -251,10 +251,18 @@ class DirectHost(Host):
         deadline_s: float = DEFAULT_DEADLINE_S,
         limit_bytes: int = OUTPUT_LIMIT_BYTES,
     ) -> tuple[int, bytes, bytes]:
-        """Exit code, stdout and stderr, as bytes, of a command that only reads.
+        """Exit code (127: no such program), stdout and stderr, as bytes, of a command that only reads.
 
         Raises DeadlineExceeded, HostLost; OutputTooLarge, and the command is stopped.
         """
+        code, out, err = self._output(checked_argv(argv), deadline_s, limit_bytes)
+        if out.cut_bytes:
+            raise OutputTooLarge(self.name, f"`{shlex.join(argv)}`", limit_bytes)
+        return code, out.content(), err.content()
+
+    @abstractmethod
+    def _output(self, argv: tuple[str, ...], deadline_s: float, limit_bytes: int) -> tuple[int, Kept, Kept]:
+        """As `output`. The command is stopped when its stdout is more than is kept."""
 
 
 def checked_argv(argv: Sequence[str]) -> tuple[str, ...]:
@@ -273,6 +281,6 @@ def result_of(host: str, argv: tuple[str, ...], code: int, out: Kept, err: Kept)
     return CommandResult(host, argv, code, stdout, stderr, cut_bytes=out.cut_bytes)
 
 
-def decode(raw: bytes | None) -> str:
+def decode(raw: bytes) -> str:
     """A command's output as text; undecodable bytes are replaced."""
-    return (raw or b"").decode("utf-8", errors="replace")
+    return raw.decode("utf-8", errors="replace")

@@ -115,6 +115,7 @@ def connect(
     if address.kind != "ssh" or address.host is None:
         raise ValueError(f"{address} is not reached over SSH")
     hops = route(address, config_path)
+    supervision = supervision or Supervision()
     disconnect_reasons: list[str] = []
     host = SshHost(
         address.host if address.port is None else f"{address.host}:{address.port}",
@@ -122,7 +123,7 @@ def connect(
         # The connector itself has the deadline and a better message.
         deadline_s + 10,
         lambda: disconnect_reasons[0] if disconnect_reasons else "",
-        supervision=supervision or Supervision(),
+        supervision=supervision,
     )
     try:
         if _user_id(host, hops[-1]) == 0:
@@ -130,7 +131,7 @@ def connect(
     except BaseException:
         host.close()
         raise
-    host.supervision = replace(host.supervision or Supervision(), killer=KILLER)
+    host.supervision = replace(supervision, killer=KILLER)
     return SudoHost(host)
 
 

@@ -22,6 +22,7 @@ from kit.config.tables.setting_table import VALUE as COMMAND_VALUE
 from kit.core.errors import HostError
 from kit.core.text import safe_text
 from kit.hosts.base import DEFAULT_DEADLINE_S, Command, CommandResult, Host
+from kit.hosts.held_device import kernel_name
 from kit.hosts.local import MARK
 
 _NFSD_THREADS = "/proc/fs/nfsd/threads"
@@ -54,7 +55,7 @@ def planned(settings: Mapping[str, str], devices: tuple[str, ...]) -> Iterator[F
 
 def found(server: Host, settings: Mapping[str, str], device_paths: tuple[str, ...]) -> list[FileSetting]:
     """The files of each setting. Raises HostError where the server has none."""
-    devices = [_kernel_name(server, path) for path in device_paths] if "scheduler" in settings else []
+    devices = [kernel_name(server, path) for path in device_paths] if "scheduler" in settings else []
     governors: list[str] = []
     if "governor" in settings:
         argv = ["find", _CPUS, "-maxdepth", "2", "-name", "scaling_governor"]
@@ -86,11 +87,6 @@ def _paths(name: str, devices: tuple[str, ...], governors: list[str]) -> list[st
 
 def _scheduler(device: str) -> str:
     return f"/sys/block/{device}/queue/scheduler"
-
-
-def _kernel_name(server: Host, path: str) -> str:
-    answer = server.run(["readlink", "--canonicalize-existing", "--", path], check=False)
-    return answer.stdout.strip().rpartition("/")[2]
 
 
 def chosen(content: str) -> str:
@@ -182,7 +178,7 @@ def contents(host: Host, paths: Collection[str], *options: str) -> dict[str, str
 
 def read_preset(host: Host, device_paths: tuple[str, ...]) -> dict[str, str]:
     """What `latency_preset` needs; schedulers of these devices alone. Raises HostError."""
-    names = dict.fromkeys(_kernel_name(host, path) for path in device_paths)
+    names = dict.fromkeys(kernel_name(host, path) for path in device_paths)
     schedulers = [path for name in names if re.fullmatch(_SCHEDULER, path := _scheduler(name))]
     return contents(host, [_CPU, *schedulers], *(f"--include={name}" for name in (*_READ, "scheduler")))
 

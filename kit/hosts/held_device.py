@@ -53,6 +53,12 @@ class HeldDevice:
             raise CommandFailed(looked)
 
 
+def kernel_name(host: Host, path: str) -> str:
+    """The name in /sys/class/block of what `path` leads to now; "" if there is nothing."""
+    answer = host.run(["readlink", "--canonicalize-existing", "--", path], check=False)
+    return answer.stdout.strip().rpartition("/")[2]
+
+
 def command_on(device: HeldDevice | None, argv: Sequence[str]) -> list[str]:
     """`argv` on a device that is held; of what is no device, as it is."""
     return device.command(argv) if device else list(argv)

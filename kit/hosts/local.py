@@ -13,13 +13,13 @@ import os
 import secrets
 import select
 import selectors
-import shlex
 import signal as signals
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -219,6 +219,7 @@ def _write_some(fd: int, content: memoryview) -> int:
         return len(content)
 
 
+@dataclass(eq=False)
 class LocalHost(DirectHost):
     """Runs commands as child processes.
 
@@ -226,19 +227,11 @@ class LocalHost(DirectHost):
     the environment of commands, `output_file` receives their stdout and stderr, `cwd` is their directory.
     """
 
-    def __init__(
-        self,
-        name: str = "local",
-        killer: tuple[str, ...] = (),
-        env: Mapping[str, str] | None = None,
-        output_file: IO[bytes] | None = None,
-        cwd: Path | None = None,
-    ) -> None:
-        self.name = name
-        self.killer = killer
-        self.env = env or {}
-        self.output_file = output_file
-        self.cwd = cwd
+    name: str = "local"
+    killer: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    output_file: IO[bytes] | None = None
+    cwd: Path | None = None
 
     def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> CommandResult:
         try:
@@ -280,18 +273,10 @@ class LocalHost(DirectHost):
             raise OutputTooLarge(self.name, path, limit_bytes)
         return content
 
-    def output(
-        self,
-        argv: Sequence[str],
-        *,
-        deadline_s: float = DEFAULT_DEADLINE_S,
-        limit_bytes: int = OUTPUT_LIMIT_BYTES,
-    ) -> tuple[int, bytes, bytes]:
-        """As DirectHost.output; 127 if the program does not exist."""
+    def _output(self, argv: tuple[str, ...], deadline_s: float, limit_bytes: int) -> tuple[int, Kept, Kept]:
         try:
-            code, out, err = self.start(argv, limit_bytes=limit_bytes).collect(deadline_s, whole=True)
+            return self.start(argv, limit_bytes=limit_bytes).collect(deadline_s, whole=True)
         except CommandFailed as error:
-            return 127, b"", error.result.stderr.encode()
-        if out.cut_bytes:
-            raise OutputTooLarge(self.name, f"`{shlex.join(argv)}`", limit_bytes)
-        return code, out.content(), err.content()
+            out, err = kept_outputs(limit_bytes)
+            err.add(error.result.stderr.encode())
+            return error.result.returncode, out, err

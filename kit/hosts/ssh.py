@@ -31,7 +31,6 @@ from kit.hosts.base import (
     DirectHost,
     HostLost,
     Kept,
-    OutputTooLarge,
     SavedOutput,
     checked_argv,
     decode,
@@ -93,14 +92,12 @@ class SshProcess:
         argv: tuple[str, ...],
         process: asyncssh.SSHClientProcess[bytes],
         supervision: Supervision | None,
-        limit_bytes: int = OUTPUT_LIMIT_BYTES,
-        whole: bool = False,
-        saved: SavedOutput | None = None,
+        outputs: tuple[Kept, Kept],
+        whole: bool,
     ) -> None:
         """`whole`: the command is of no use when more is written than is kept: it is ended then."""
         self.argv = argv
-        kept, self._err = kept_outputs(limit_bytes)
-        self._out = saved or kept
+        self._out, self._err = outputs
         self._whole = whole
         self._supervision = supervision
         self._host = host
@@ -227,18 +224,19 @@ class SshHost(DirectHost):
             raise self.connection_lost((), error) from error
 
     def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> CommandResult:
-        return self._open(argv, stdin, self.supervision, limit_bytes).wait(deadline_s, self._nudge_s)
+        process = self._open(argv, stdin, self.supervision, kept_outputs(limit_bytes))
+        return process.wait(deadline_s, self._nudge_s)
 
     def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> SshProcess:
+        out, err = kept_outputs()
         try:
-            saved = SavedOutput(output) if output else None
+            out = SavedOutput(output) if output else out
         except OSError as error:
             raise HostError(f"{output}: {error.strerror}", "it is to get what a command prints") from error
         try:
-            return self._open(checked_argv(argv), stdin, self.supervision, saved=saved)
+            return self._open(checked_argv(argv), stdin, self.supervision, (out, err))
         except BaseException:
-            if saved:
-                saved.close()
+            out.close()
             raise
 
     def _open(
@@ -246,9 +244,8 @@ class SshHost(DirectHost):
         argv: tuple[str, ...],
         stdin: bytes,
         supervision: Supervision | None,
-        limit_bytes: int = OUTPUT_LIMIT_BYTES,
+        outputs: tuple[Kept, Kept],
         whole: bool = False,
-        saved: SavedOutput | None = None,
     ) -> SshProcess:
         async def open_channel() -> asyncssh.SSHClientProcess[bytes]:
             command = supervision.wrap(argv, len(stdin)) if supervision else shlex.join(argv)
@@ -263,7 +260,7 @@ class SshHost(DirectHost):
             process = call(asyncio.wait_for(self._nudging(open_channel()), _CHANNEL_DEADLINE_S))
         except (*BROKEN, TimeoutError) as error:
             raise self.connection_lost(argv, error) from error
-        return SshProcess(self, argv, process, supervision, limit_bytes, whole, saved)
+        return SshProcess(self, argv, process, supervision, outputs, whole)
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
         self.run(("sh", "-c", 'umask 077 && cat >"$1"', "sh", path), stdin=content, deadline_s=deadline_s)
@@ -276,19 +273,10 @@ class SshHost(DirectHost):
             raise HostError(f"on {self.name}: cannot read {path}: {decode(err).strip()}")
         return out
 
-    def output(
-        self,
-        argv: Sequence[str],
-        *,
-        deadline_s: float = DEFAULT_DEADLINE_S,
-        limit_bytes: int = OUTPUT_LIMIT_BYTES,
-    ) -> tuple[int, bytes, bytes]:
-        """As DirectHost.output; the command is not supervised."""
-        process = self._open(checked_argv(argv), b"", None, limit_bytes, whole=True)
-        code, out, err = process.collect(deadline_s, self._nudge_s)
-        if out.cut_bytes:
-            raise OutputTooLarge(self.name, f"`{shlex.join(argv)}`", limit_bytes)
-        return code, out.content(), err.content()
+    def _output(self, argv: tuple[str, ...], deadline_s: float, limit_bytes: int) -> tuple[int, Kept, Kept]:
+        """The command is not supervised."""
+        process = self._open(argv, b"", None, kept_outputs(limit_bytes), whole=True)
+        return process.collect(deadline_s, self._nudge_s)
 
     async def _nudging(self, awaitable: Awaitable[T]) -> T:
         """The awaitable's result; sends nudges while it waits."""

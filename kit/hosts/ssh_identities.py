@@ -8,6 +8,7 @@ from typing import Self
 
 import asyncssh
 
+from kit.core.text import counted
 from kit.hosts.ssh_config import SshSettings
 
 
@@ -51,7 +52,7 @@ class Identities:
         except (OSError, ValueError, asyncssh.Error):
             self._agent = f"the agent at {self._settings.agent} does not answer"
             return []
-        self._agent = f"the agent holds {len(keys)} {'key' if len(keys) == 1 else 'keys'}"
+        self._agent = f"the agent holds {counted(len(keys), 'key')}"
         return keys
 
     def _from_file(self, path: Path) -> list[asyncssh.SSHKeyPair]:

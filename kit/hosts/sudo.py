@@ -18,12 +18,12 @@ from kit.hosts.base import (
     OUTPUT_LIMIT_BYTES,
     CommandResult,
     DirectHost,
-    Host,
     Process,
     checked_argv,
     decode,
 )
 from kit.hosts.local import LocalHost
+from kit.hosts.wrapped import WrappedHost
 
 KILLER = ("sudo", "-n", "--")
 # English messages, and `--` so that sudo does not read options of the command.
@@ -88,25 +88,23 @@ class SudoProcess:
         return self._host.command_result(self.argv, self._inner.stop(deadline_s, signal))
 
 
-class SudoHost(Host):
+class SudoHost(WrappedHost):
     """Wraps a host whose user is not root.
 
     Signals reach root's commands through the `killer` of the wrapped host.
     """
 
+    inner: DirectHost
+
     def __init__(self, host: DirectHost) -> None:
-        self.name = host.name
-        self.inner = host
+        super().__init__(host)
 
     def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> CommandResult:
         """As Host's. Also raises SudoRefused."""
-        raw = self.inner.run(
-            elevated(argv), deadline_s=deadline_s, stdin=stdin, check=False, limit_bytes=limit_bytes
-        )
-        return self.command_result(argv, raw)
+        return self.command_result(argv, super()._run(elevated(argv), deadline_s, stdin, limit_bytes))
 
     def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> SudoProcess:
-        return SudoProcess(self, tuple(argv), self.inner.start(elevated(argv), output, stdin))
+        return SudoProcess(self, tuple(argv), super().start(elevated(argv), output, stdin))
 
     def command_result(self, argv: tuple[str, ...], raw: CommandResult) -> CommandResult:
         """The result of `argv` itself. Raises SudoRefused if sudo did not start it."""
@@ -127,14 +125,13 @@ class SudoHost(Host):
             return 127
         # A failure of sudo itself is 1, too. `sudo -l` only reports whether the command is allowed.
         if code == 1 and stderr.strip():
-            allowed, _, reason = self.inner.output((*_SUDO[:-1], "-l", "--", *argv))
+            allowed, *_ = self.inner.output((*_SUDO[:-1], "-l", "--", *argv))
             if allowed != 0:
                 # `sudo -l` also fails if the program does not exist.
                 if self.inner.run(("sh", "-c", _EXISTS, "sh", argv[0]), check=False).returncode != 0:
                     return 127
-                message = stderr.strip() or decode(reason).strip()
                 raise SudoRefused(
-                    f"on {self.name}: sudo did not run `{argv[0]}`: {message}",
+                    f"on {self.name}: sudo did not run `{argv[0]}`: {stderr.strip()}",
                     "allow it without a password: a line in /etc/sudoers.d/hsp there, see docs/hosts.md",
                 )
         return code
@@ -160,8 +157,5 @@ class SudoHost(Host):
         )
         if code == 0:
             return content
-        self._own_exit_code(argv, code or 1, decode(stderr))
+        self._own_exit_code(argv, code, decode(stderr))
         raise HostError(f"on {self.name}: cannot read {path}: {decode(stderr).strip()}")
-
-    def close(self) -> None:
-        self.inner.close()

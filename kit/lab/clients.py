@@ -12,8 +12,8 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from kit.core.errors import HostError
 from kit.hosts.base import Host, Process
-from kit.hosts.netns import NetnsHost
 from kit.hosts.ssh import SshHost
+from kit.hosts.wrapped import NetnsHost
 from kit.lab.guest import RunningLab
 from kit.setup.site import SiteClient
 

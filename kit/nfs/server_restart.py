@@ -69,16 +69,12 @@ def _check(server: Host, path: str, before: dict[int, str]) -> str:
     except KitError:
         return ""
     was_restarted = bool(before and now) and not before.keys() & now.keys()
-    text = (
-        f"the NFS server on {server.name} was restarted at {max(now.values(), default='')}, by somebody else"
-    )
+    if was_restarted:
+        text = f"the NFS server on {server.name} was restarted at {max(now.values())}, by somebody else"
+    elif before and not now:
+        text = f"the NFS server on {server.name} was stopped by somebody else"
+    else:
+        text = f"somebody else has taken back what is exported by {server.name} (`exportfs -v`)"
     if exported:
         return text if was_restarted else ""
-    if not was_restarted:
-        stopped = bool(before) and not now
-        text = (
-            f"the NFS server on {server.name} was stopped by somebody else"
-            if stopped
-            else (f"somebody else has taken back what is exported by {server.name} (`exportfs -v`)")
-        )
     raise HostError(f"{text}: its exports of this run are gone, and clients get stale handles", _HINT)

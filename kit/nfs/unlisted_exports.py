@@ -11,7 +11,7 @@ from collections import Counter
 
 from kit.core import proc_path
 from kit.core.errors import SafetyRefusal
-from kit.core.text import safe_text
+from kit.core.text import safe_text, some
 from kit.hosts.base import Host
 
 # What is exported, and the files as exports(5) has them. Without exportfs ZFS shares nothing. grep ends the
@@ -80,10 +80,9 @@ def refuse(server: Host) -> None:
     _, found = _read(server)
     if not found:
         return
-    shown = ", ".join(found[:_MOST]) + (f" and {len(found) - _MOST} more" if len(found) > _MOST else "")
     raise SafetyRefusal(
-        f"{server.name} has exports that are in no file: {shown}. ZFS makes `exportfs -ra` with each pool, "
-        "which removes them, and their clients get errors; nothing was changed",
+        f"{server.name} has exports that are in no file: {some(found, _MOST)}. ZFS makes `exportfs -ra` "
+        "with each pool, which removes them, and their clients get errors; nothing was changed",
         "write them into /etc/exports.d/NAME.exports (`exportfs -s` prints the lines), or take them back; "
         "of an earlier run: hsp clean",
     )
@@ -98,8 +97,7 @@ def refuse_restart(server: Host, own: str = "", *, agreed: bool) -> list[str]:
     others = [safe_text(path) for path in exported if path != own]
     if not others:
         return []
-    shown = ", ".join(others[:_MOST]) + (f" and {len(others) - _MOST} more" if len(others) > _MOST else "")
-    text = f"a phase restarts {server.name}, which has other exports: {shown}"
+    text = f"a phase restarts {server.name}, which has other exports: {some(others, _MOST)}"
     if agreed:
         return [text]
     raise SafetyRefusal(

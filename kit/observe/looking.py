@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kit.core.errors import SafetyRefusal
 from kit.hosts.base import DEFAULT_DEADLINE_S, CommandResult, Host, Process
-from kit.hosts.recorded import WrappedHost
+from kit.hosts.wrapped import WrappedHost
 from kit.observe import probe_cost, served
 from kit.observe.guard import GUARD
 from kit.observe.local import FIND_CALLS

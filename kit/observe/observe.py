@@ -23,7 +23,7 @@ from kit.core.signals import ignore_interrupts
 from kit.core.units import format_time_s, utc_now
 from kit.hosts.base import Host, HostLost
 from kit.hosts.identity import read_identity
-from kit.hosts.recorded import RecordedHost, Recorder
+from kit.hosts.wrapped import RecordedHost, Recorder
 from kit.instruments import block_keys, histograms
 from kit.instruments.histograms import IntervalGrid
 from kit.observe import by_file_system, callers, capture, counters, probe_cost, served, tracer_use

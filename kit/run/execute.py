@@ -22,7 +22,7 @@ from kit.core.progress import Progress
 from kit.core.signals import ignore_interrupts
 from kit.hosts.base import Host, HostLost
 from kit.hosts.identity import read_identity
-from kit.hosts.recorded import Recorder
+from kit.hosts.wrapped import Recorder
 from kit.instruments import fault_events
 from kit.plan import steps
 from kit.plan.load_steps import begins_with_empty_log, removal, tracer_groups

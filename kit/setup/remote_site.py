@@ -16,7 +16,7 @@ from kit.devices.check import guarded
 from kit.devices.refusal_reasons import DeviceSpec
 from kit.hosts.base import Host
 from kit.hosts.connect import open_host, open_when_up
-from kit.hosts.recorded import ReopenedHost
+from kit.hosts.wrapped import ReopenedHost
 from kit.recovery import power_undos
 from kit.recovery.left_settings import left_on
 from kit.setup.site import Site, SiteClient

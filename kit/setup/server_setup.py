@@ -140,7 +140,7 @@ def set_up(
     state = run.record.manifest.pool
     assert state, "_build_pool has filled it in"
     run.record.fill(pool=state.model_copy(update={"space": age_pool.space_of(server, names.pool)}))
-    of_dataset = datasets.dataset_properties(server, names.dataset, ["objsetid", "sync"])
+    of_dataset = pool.properties_of(server, "zfs", names.dataset, ["objsetid", "sync"])
     log_devices = used_paths(plan, names, "log")
     bench = Bench(
         site=replace(site, device_paths=device_paths),
@@ -205,9 +205,9 @@ def changed_settings(storage: Storage, manifest: Manifest, switched: list[Switch
     assert manifest.pool and manifest.dataset, "the set-up has filled them in"
     was_pool, was_dataset = manifest.pool.properties or {}, manifest.dataset.properties or {}
     changed = server_activity.changed(
-        was_pool, pool.pool_properties(server, built, list(was_pool)), built.name
+        was_pool, pool.properties_of(server, "zpool", built.name, list(was_pool)), built.name
     )
-    now = datasets.dataset_properties(server, storage.dataset, list(was_dataset))
+    now = pool.properties_of(server, "zfs", storage.dataset, list(was_dataset))
     changed += server_activity.changed(was_dataset, now, storage.dataset)
     values = {tunable.name: tunable.set or "" for tunable in manifest.tunables}
     changed += server_activity.changed(values, read_tunables(server, list(values)), "module parameters")
@@ -298,13 +298,13 @@ def _build_pool(run: Context, server: Host, claims: list[int]) -> pool.CreatedPo
     with run.step(create):
         datasets.create_dataset(server, create.commands, dataset, workload.dataset.properties)
     named = dict.fromkeys((*workload.dataset.properties, *server_activity.DECISIVE_PROPERTIES))
-    properties = datasets.dataset_properties(server, dataset, list(named))
+    properties = pool.properties_of(server, "zfs", dataset, list(named))
     run.record.fill(
         pool=PoolState(
             name=built.name,
             guid=str(built.guid),
             vdevs=vdevs_of(plan),
-            properties=pool.pool_properties(server, built, list(workload.pool.properties)),
+            properties=pool.properties_of(server, "zpool", built.name, list(workload.pool.properties)),
         ),
         dataset=DatasetState(name=dataset, properties=properties),
     )

@@ -13,7 +13,7 @@ from kit.config.testbed import client_key
 from kit.core.clock import Clock
 from kit.devices.check import Guard
 from kit.hosts.base import Host
-from kit.hosts.recorded import RecordedHost, Recorder
+from kit.hosts.wrapped import RecordedHost, Recorder
 from kit.instruments.fault_events import FaultSource
 
 if TYPE_CHECKING:

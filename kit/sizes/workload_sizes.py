@@ -97,7 +97,7 @@ def special_takes_data(workload: Workload, testbed: Testbed) -> bool:
     """Whether records are small blocks, which lie on special vdevs as long as these have room."""
     name = "special_small_blocks"
     try:
-        small_bytes = int(exact("dataset", name, workload.dataset.properties.get(name, 0)))
+        small_bytes = int(exact(name, workload.dataset.properties.get(name, 0)))
     except ValueError:
         small_bytes = 0  # the check of properties refuses it, with file and line
     has_vdevs = bool(devices_of_special(workload, testbed))

@@ -25,9 +25,9 @@ def create_dataset(
     with_pyzfs(server, create)
     for command in others:
         command.run(server)
-    in_effect = dataset_properties(server, dataset, list(properties))
+    in_effect = properties_of(server, "zfs", dataset, list(properties))
     for name, value in properties.items():
-        expected = str(record_bytes(properties)) if name == "recordsize" else exact("dataset", name, value)
+        expected = str(record_bytes(properties)) if name == "recordsize" else exact(name, value)
         # "on" is the cipher that OpenZFS takes by default.
         is_on = name == ENCRYPTION and expected == "on" and in_effect[name] != "off"
         if in_effect[name] != expected and not is_on:
@@ -46,7 +46,7 @@ def dataset_commands(
     """
     others = {name: value for name, value in properties.items() if name not in ("recordsize", ENCRYPTION)}
     cipher = setting(properties[ENCRYPTION]) if is_encrypted(properties) else ""
-    rest = [f"{name}={exact('dataset', name, value)}" for name, value in others.items()]
+    rest = [f"{name}={exact(name, value)}" for name, value in others.items()]
     return [
         _pyzfs_command(
             "create", dataset, run_id, str(record_bytes(properties)), *((cipher, key_file) if cipher else ())
@@ -85,11 +85,6 @@ def record_bytes(properties: dict[str, Setting]) -> int:
     if size < 512 or size > 16 << 20 or size & (size - 1):
         raise ValueError(f"recordsize must be a power of two from 512 to 16MiB, found {value!r}")
     return size
-
-
-def dataset_properties(server: Host, dataset: str, names: list[str]) -> dict[str, str]:
-    """Values of dataset properties in effect. Raises HostError if one is missing."""
-    return properties_of(server, ["zfs", "get"], dataset, names)
 
 
 def mountpoint(server: Host, dataset: str) -> str:

@@ -7,7 +7,9 @@ destroyed only if its GUID and its run id are the recorded ones.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from kit.config.toml import Setting
 from kit.core.errors import HostError, SafetyRefusal
@@ -232,20 +234,19 @@ def vdev_paths(server: Host, pool: CreatedPool) -> list[str]:
     return [name for row in rows for name in row.split("\t") if name.startswith("/")]
 
 
-def pool_properties(server: Host, pool: CreatedPool, names: list[str]) -> dict[str, str]:
-    """Values of pool properties in effect. Raises HostError if one is missing."""
-    return properties_of(server, ["zpool", "get"], pool.name, names)
-
-
-def properties_of(server: Host, get: list[str], dataset_or_pool: str, names: list[str]) -> dict[str, str]:
+def properties_of(
+    server: Host, tool: Literal["zpool", "zfs"], pool_or_dataset: str, names: Sequence[str]
+) -> dict[str, str]:
+    """Values of properties in effect. Raises HostError if one is missing."""
     if not names:
         return {}
-    output = server.run([*get, "-H", "-p", "-o", "property,value", ",".join(names), dataset_or_pool]).stdout
+    argv = [tool, "get", "-H", "-p", "-o", "property,value", ",".join(names), pool_or_dataset]
+    output = server.run(argv).stdout
     values = dict(line.split("\t", 1) for line in output.splitlines() if "\t" in line)
     missing = [name for name in names if name not in values]
     if missing:
         raise HostError(
-            f"{server.name} does not report {', '.join(missing)} of {dataset_or_pool}: {output[:200]!r}",
+            f"{server.name} does not report {', '.join(missing)} of {pool_or_dataset}: {output[:200]!r}",
             "is its OpenZFS one of 2.1 to 2.4?",
         )
     return {name: values[name] for name in names}

@@ -180,13 +180,12 @@ def why_refused(kind: Kind, name: str, value: Setting, version: ZfsVersion | Non
     return f"not a {kind} property that a workload may set{hint}"
 
 
-def exact(kind: Kind, name: str, value: Setting) -> str:
-    """The value as `zfs get -p` prints it: sizes in bytes, and none of them as 0.
+def exact(name: str, value: Setting) -> str:
+    """A dataset's value as `zfs get -p` prints it: sizes in bytes, and none of them as 0.
 
     OpenZFS takes GB for GiB; here units are those of other sizes of the workload.
     """
-    valid = (_DATASET if kind == "dataset" else _POOL).get(name, _Property())
-    if not valid.is_size or value == "auto":
+    if name not in _DATASET or not _DATASET[name].is_size or value == "auto":
         return setting(value)
     return "0" if value == "none" else str(_size_bytes(name, value))
 

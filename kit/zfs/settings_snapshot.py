@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from kit.hosts.base import Host
 from kit.hosts.file_settings import chosen
+from kit.hosts.held_device import kernel_name
 from kit.zfs.tunables import EFFECTS, parse_files, read_effects
 
 # Path -> value, of every file that could be read; the chosen one of those that list several.
@@ -24,7 +25,7 @@ _QUEUE = ("write_cache", "scheduler", "nr_requests", "read_ahead_kb")
 
 def read(server: Host, device_paths: tuple[str, ...]) -> Settings:
     """Read the current settings; those of OpenZFS where it is loaded. Raises HostError."""
-    names = [name for path in device_paths if (name := _kernel_name(server, path))]
+    names = [name for path in device_paths if (name := kernel_name(server, path))]
     queues = [f"/sys/class/block/{name}/queue/{knob}" for name in names for knob in _QUEUE]
     # Exit code 2: some files cannot be read (write-only parameters); the others are in the output.
     argv = ["grep", "--recursive", "--no-messages", "--with-filename", "", *_FOLDERS, *_FILES, *queues]
@@ -34,11 +35,6 @@ def read(server: Host, device_paths: tuple[str, ...]) -> Settings:
         return settings
     effects = read_effects(server, list(EFFECTS))
     return settings | {f"arcstats {EFFECTS[name]}": value for name, value in effects.items()}
-
-
-def _kernel_name(server: Host, path: str) -> str:
-    answer = server.run(["readlink", "--canonicalize-existing", "--", path], check=False)
-    return answer.stdout.strip().rpartition("/")[2]
 
 
 def between(before: Settings, after: Settings) -> list[str]:

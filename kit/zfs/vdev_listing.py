@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kit.core.errors import HostError
+from kit.core.text import whole
 from kit.store.parts.resource_use import PoolSpace
 from kit.zfs.layout import SPECIAL_ROLES
 
@@ -64,5 +65,5 @@ def space_of_data(listing: str) -> PoolSpace:
         size_bytes=size,
         allocated_bytes=allocated,
         # "-" where it is not known.
-        fragmentation_percent=int(fragmentation) if fragmentation.isdecimal() else None,
+        fragmentation_percent=whole(fragmentation),
     )

@@ -19,7 +19,7 @@ from kit.core.clock import Clock
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import Clocks
 from kit.hosts.local import LocalHost
-from kit.hosts.netns import NetnsHost
+from kit.hosts.wrapped import NetnsHost
 from kit.instruments import client_windows, histograms
 from kit.load.fio_windows import ClientWindows
 from kit.load.launch import PhaseLoad

@@ -16,8 +16,7 @@ from kit.core.errors import HostError
 from kit.hosts.base import OUTPUT_LIMIT_BYTES, CommandFailed, Host, OutputTooLarge
 from kit.hosts.connect import connect
 from kit.hosts.local import LocalHost
-from kit.hosts.netns import NetnsHost
-from kit.hosts.recorded import RecordedHost, Recorder
+from kit.hosts.wrapped import NetnsHost, RecordedHost, Recorder
 from tests.kit.hosts.conftest import Sshd, sshd
 
 pytestmark = pytest.mark.slow

@@ -28,7 +28,7 @@ from kit.nfs import mount as nfs_mount
 from kit.recovery import work_directory
 from kit.setup.site import SiteClient
 from kit.store.phase import Check
-from kit.zfs import datasets, openzfs_version, pool
+from kit.zfs import openzfs_version, pool
 from kit.zfs.openzfs_version import ZfsVersion
 from tests.lab.conftest import RunningLab
 from tests.lab.pools import dataset, exported, mount
@@ -276,7 +276,7 @@ def test_which_writes_without_o_dsync_are_asynchronous(served: Served, how: str)
     if how == "kernel":
         mount(client, served.source, TARGET, "3", ("hard", "nolock"))
         place = f"--directory={TARGET} --ioengine=psync --direct=1"
-    objset = int(datasets.dataset_properties(guest, f"{served.pool.name}/bench", ["objsetid"])["objsetid"])
+    objset = int(pool.properties_of(guest, "zfs", f"{served.pool.name}/bench", ["objsetid"])["objsetid"])
     was, before = served.counted(), arc_zil_counters.read(guest, served.pool.name, objset, served.zfs)
     client.run(fio(place, "--rw=write", "--number_ios=60"))
     change = arc_zil_counters.read(guest, served.pool.name, objset, served.zfs).since(before)

@@ -167,12 +167,12 @@ def test_pool_dataset_and_export_on_emulated_devices(running_lab: RunningLab) ->
         "/run/parts",
     )
     built = create_pool(guest, spec)
-    assert pool.pool_properties(guest, built, ["ashift"]) == {"ashift": "9"}
+    assert pool.properties_of(guest, "zpool", built.name, ["ashift"]) == {"ashift": "9"}
     assert zil.vdev_ids(guest, ("/dev/plog",)) == {1}
 
     properties = {"recordsize": 512, "atime": "off", "sync": "always"}
     create_dataset(guest, built, "hsp-parts/bench", properties)
-    assert datasets.dataset_properties(guest, "hsp-parts/bench", list(properties)) == {
+    assert pool.properties_of(guest, "zfs", "hsp-parts/bench", list(properties)) == {
         "recordsize": "512", "atime": "off", "sync": "always",
     }  # fmt: skip
     datasets.with_pyzfs(guest, datasets.snapshot_command("hsp-parts/bench@one", "run-1"))

@@ -193,7 +193,7 @@ def test_reads_that_the_arc_had_and_had_not(site: Site) -> None:
     pool.export_pool(server, built)
     pool.import_pool(server, built, spec.data)
     server.run(["zfs", "mount", dataset])
-    objset = int(datasets.dataset_properties(server, dataset, ["objsetid"])["objsetid"])
+    objset = int(pool.properties_of(server, "zfs", dataset, ["objsetid"])["objsetid"])
     wanted = {**READ_HISTORY, "zfs_prefetch_disable": "1"}
     before = read_tunables(server, list(wanted))
     nfs_export.export_command(path, client.address).run(server)

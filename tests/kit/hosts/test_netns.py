@@ -1,4 +1,4 @@
-"""kit.hosts.netns: all commands, and only commands, run in the network namespace; no other one is entered."""
+"""kit.hosts.wrapped: all commands, and only commands, run in the network namespace, and in no other one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kit.hosts.netns import NetnsHost
+from kit.hosts.wrapped import NetnsHost
 from tests.fakes import Command, ScriptedHost
 
 PREFIX = ("nsenter", "--net=/run/netns/client0", "--")

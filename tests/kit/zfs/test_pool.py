@@ -243,8 +243,8 @@ def test_a_label_without_is_log_is_an_error(label: str) -> None:
 
 def test_properties_in_effect() -> None:
     server = server_of_run()
-    assert pools.pool_properties(server, OURS, []) == {} and server.calls == []
-    assert pools.pool_properties(server, OURS, ["ashift"]) == {"ashift": "9"}
+    assert pools.properties_of(server, "zpool", OURS.name, []) == {} and server.calls == []
+    assert pools.properties_of(server, "zpool", OURS.name, ["ashift"]) == {"ashift": "9"}
 
 
 def test_the_devices_of_a_pool_are_its_leaves() -> None:
@@ -254,7 +254,7 @@ def test_the_devices_of_a_pool_are_its_leaves() -> None:
 @pytest.mark.parametrize("answer", ["", "ashift 9\n", "autotrim\toff\n"])
 def test_a_missing_property_is_an_error(answer: str) -> None:
     with pytest.raises(HostError, match="does not report ashift"):
-        pools.pool_properties(server_of_run({"zpool get": answer}), OURS, ["ashift"])
+        pools.properties_of(server_of_run({"zpool get": answer}), "zpool", OURS.name, ["ashift"])
 
 
 # --- Dataset ---

@@ -96,7 +96,7 @@ def test_large_records_need_a_tunable_before_2_2() -> None:
 )  # fmt: skip
 def test_sizes_are_set_in_bytes_as_zfs_prints_them(name: str, value: Setting, printed: str) -> None:
     """OpenZFS takes 1GB for 1GiB; and what was set is compared with `zfs get -p`."""
-    assert properties.exact("dataset", name, value) == printed
+    assert properties.exact(name, value) == printed
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""kit.hosts.recorded: every command is recorded, and an error there stops none."""
+"""kit.hosts.wrapped: every command of a recorded host is recorded, and an error there stops none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kit.hosts.local import LocalHost
-from kit.hosts.recorded import RecordedHost, Recorder
+from kit.hosts.wrapped import RecordedHost, Recorder
 from tests.fakes import FullDisk, ScriptedHost
 
 

@@ -1,4 +1,4 @@
-"""Hosts around another one: that record its commands in a file of the run, or connect to it again."""
+"""Hosts around another one: that record its commands, run them in a network namespace, or connect again."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ class WrappedHost(Host):
 
     def __init__(self, host: Host) -> None:
         self.name = host.name
-        self._host = host
+        self.inner = host
 
     def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> CommandResult:
-        return self._host.run(argv, deadline_s=deadline_s, stdin=stdin, check=False, limit_bytes=limit_bytes)
+        return self.inner.run(argv, deadline_s=deadline_s, stdin=stdin, check=False, limit_bytes=limit_bytes)
 
     def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> Process:
-        return self._host.start(argv, output, stdin)
+        return self.inner.start(argv, output, stdin)
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
-        self._host.put(content, path, deadline_s=deadline_s)
+        self.inner.put(content, path, deadline_s=deadline_s)
 
     def get(
         self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S, limit_bytes: int = OUTPUT_LIMIT_BYTES
     ) -> bytes:
-        return self._host.get(path, deadline_s=deadline_s, limit_bytes=limit_bytes)
+        return self.inner.get(path, deadline_s=deadline_s, limit_bytes=limit_bytes)
 
     def close(self) -> None:
-        self._host.close()
+        self.inner.close()
 
 
 class RecordedHost(WrappedHost):
@@ -89,6 +89,28 @@ class RecordedHost(WrappedHost):
         return super().get(path, deadline_s=deadline_s, limit_bytes=limit_bytes)
 
 
+class NetnsHost(WrappedHost):
+    """A client of its own on a shared kernel: every command runs inside /run/netns/`netns`.
+
+    Only the network namespace is entered, not a new mount namespace as with `ip netns exec`: a mount made by
+    one command must exist for the next. The wrapped host stays open on close.
+    """
+
+    def __init__(self, host: Host, netns: str) -> None:
+        super().__init__(host)
+        self.name = f"{host.name}/{netns}"
+        self._prefix = ("nsenter", f"--net=/run/netns/{netns}", "--")
+
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> CommandResult:
+        return super()._run((*self._prefix, *argv), deadline_s, stdin, limit_bytes)
+
+    def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> Process:
+        return super().start((*self._prefix, *argv), output, stdin)
+
+    def close(self) -> None:
+        pass
+
+
 class ReopenedHost(WrappedHost):
     """A host that may lose its power, and is connected to again."""
 
@@ -99,5 +121,5 @@ class ReopenedHost(WrappedHost):
     def reopen(self, until_up: Callable[[Callable[[], Host]], Host]) -> None:
         """Connect again; `until_up` tries with what it is given. Raises HostError."""
         with contextlib.suppress(HostError):
-            self._host.close()
-        self._host = until_up(self._opening)
+            self.inner.close()
+        self.inner = until_up(self._opening)
