@@ -106,8 +106,7 @@ def _curve_figure(device: str, rows: Sequence[AgeingPoint]) -> Figure:
         "only; unwritten blocks would not touch the flash. Bars: 95 % interval from the sample size."
     )
     return Figure(
-        f"{device}: latency as it ages", traces, layout, caption, about={"per": ""}, csv=table,
-        narrow=_stacked(layout, 8),
+        f"{device}: latency as it ages", traces, layout, caption, csv=table, narrow=_stacked(layout, 8),
     )  # fmt: skip
 
 
@@ -141,8 +140,8 @@ def _maps_figure(
     caption = f"{ios}; same colours and axes. {' Aged: '.join(cells)}"
     layout = _layout(378, panels, x, low, high)
     return Figure(
-        f"{device}: {words}, fresh and aged", heat_map.coloured(maps, "octave"),
-        layout, caption, about={"per": ""}, csv=table, narrow=_stacked(layout, 62),
+        f"{device}: {words}, fresh and aged", heat_map.coloured(maps, "octave"), layout, caption,
+        csv=table, narrow=_stacked(layout, 62),
     )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def strip(phase: Phase, title: str) -> Figure | None:
     for each, row in zip(used, rows, strict=True):
         table += [[each.device, a, b, share] for (a, b), share in zip(pairwise(edges), row, strict=True)]
     return Figure(
-        f"{title}: how busy each drive is", [trace], layout, _words(used, rows), about={"per": ""}, csv=table,
+        f"{title}: how busy each drive is", [trace], layout, _words(used, rows), csv=table,
         narrow={"margin": {"l": 46, "r": 48}},
     )  # fmt: skip
 

@@ -58,9 +58,7 @@ class Panel:
 
     def marks(self, low_s: float, high_s: float, axis: str) -> list[Trace]:
         """Its faults as traces."""
-        last_ns = self.stored.start_ns + self.stored.width_ns * self.stored.columns
-        drawn, _ = event_marks.marks(self.events, self.stored.start_ns, last_ns)
-        made = event_marks.traces(drawn, low_s, high_s, log=True)
+        made, _ = event_marks.over(self.events, self.stored, low_s, high_s)
         return [{**trace, "xaxis": axis, "yaxis": "y", "showlegend": False} for trace in made]
 
 

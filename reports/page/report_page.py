@@ -130,7 +130,7 @@ class PhasePart:
 
 def _lead(parts: Sequence[SectionPart], arrays: StripesPart | None, asked: Sequence[Placed]) -> Placed | None:
     """The figure that answers what the run was made for."""
-    answers = [*(each.figures for each in parts), arrays.figures if arrays else (), asked]
+    answers = [*(each.figures for each in parts), [arrays.figure] if arrays else (), asked]
     return next((figures[0] for figures in answers if figures), None)
 
 
@@ -325,7 +325,7 @@ def _stamp(manifest: Manifest, summary: Summary, headline: Headline) -> list[str
     ]
     tiers = [f"{each.name} p50 {each.p50}{_range(each)}" for each in headline.lines[: 2 * _A_LINE]]
     lines += ["; ".join(tiers[at : at + _A_LINE]) for at in range(0, len(tiers), _A_LINE)]
-    return [document.plain(line) for line in lines if line.strip("; ")]
+    return [line for line in lines if line.strip("; ")]
 
 
 def _range(line: HeadlineRow) -> str:

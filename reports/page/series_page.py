@@ -123,7 +123,7 @@ def render(series: Series, runs: Runs) -> str:
     return document.render(
         "series.html.j2",
         collected,
-        [document.plain(f"{series.title}: {verdict_name(verdict)}"), document.plain(series.id)],
+        [f"{series.title}: {verdict_name(verdict)}", series.id],
         series=series,
         verdict=verdict,
         axes=axes,

@@ -61,7 +61,7 @@ def curve(life: CacheLife, title: str) -> Figure:
         for each in life.points
     ]
     return Figure(
-        f"{title}: who answers over time", traces, layout, _caption(life), about={"per": ""}, csv=table,
+        f"{title}: who answers over time", traces, layout, _caption(life), csv=table,
         narrow={"margin": {"l": 44, "r": 48, "t": 104}, "height": _HEIGHT_PX + 40},
     )  # fmt: skip
 

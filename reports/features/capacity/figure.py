@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -24,14 +23,18 @@ def curve(row: CapacityRow, title: str) -> Figure:
     traces = [*_lines(row, "", ""), *_lines(row, "actual_", ", actual start")]
     seen = [us for each in row.points for _, key, _ in _LINES
             for us in (getattr(each, key), getattr(each, f"actual_{key}")) if us]  # fmt: skip
-    marks = [(each, text) for each, text in ((row.rate_per_s, "keeps"), (row.knee_per_s, "knee")) if each]
+    known = [(each, text) for each, text in ((row.rate_per_s, "keeps"), (row.knee_per_s, "knee")) if each]
+    marks = [
+        (rate, f"{text} {commas(rate)}", "dot" if number else "solid", 0.02 + 0.07 * number)
+        for number, (rate, text) in enumerate(known)
+    ]
     limits: list[Layout] = [figure.limit_line(row.limit_us)] if row.limit_us else []
     names = [figure.limit_name(row.limit_us, "p99", log=True)] if row.limit_us else []
     edges = seen + ([row.limit_us] if row.limit_us else [])
     layout = figure.layout(
         _HEIGHT_PX, {"l": 58, "r": 20, "t": 66, "b": 50}, dragmode=False,
-        shapes=[*limits, *(_mark(rate, number) for number, (rate, _) in enumerate(marks))],
-        annotations=[*names, *(_name(rate, text, number) for number, (rate, text) in enumerate(marks))],
+        shapes=[*limits, *(figure.upright(rate, dash) for rate, _, dash, _ in marks)],
+        annotations=[*names, *(figure.upright_name(text, rate, y, "right") for rate, text, _, y in marks)],
         legend={"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"},
         xaxis={"type": "log", "title": {"text": f"{row.op}s a second, asked for"}, "nticks": 6,
                "tickformat": ",.3~s"},
@@ -40,8 +43,8 @@ def curve(row: CapacityRow, title: str) -> Figure:
     keys = ["rate_per_s", "ios", *(key for _, key, _ in _LINES), *(f"actual_{key}" for _, key, _ in _LINES)]
     table: list[list[Any]] = [keys, *([getattr(each, key) for key in keys] for each in row.points)]
     return Figure(
-        plotly_text(f"{title}: latency over the rate"), traces, layout, _caption(row), about={"per": ""},
-        csv=table, narrow={"margin": {"l": 50, "r": 10, "t": 110}, "height": _HEIGHT_PX + 50},
+        plotly_text(f"{title}: latency over the rate"), traces, layout, _caption(row), csv=table,
+        narrow={"margin": {"l": 50, "r": 10, "t": 110}, "height": _HEIGHT_PX + 50},
     )  # fmt: skip
 
 
@@ -67,21 +70,6 @@ def _lines(row: CapacityRow, prefix: str, of: str) -> Iterator[Trace]:
             ],
             "hovertemplate": "%{customdata}<extra></extra>",
         }  # fmt: skip
-
-
-def _mark(rate: float, number: int) -> Layout:
-    return {
-        "type": "line", "xref": "x", "yref": "paper", "x0": rate, "x1": rate, "y0": 0, "y1": 1,
-        "line": {"color": palette.EVENTS[0], "width": 1.5, "dash": "dot" if number else "solid"},
-    }  # fmt: skip
-
-
-def _name(rate: float, text: str, number: int) -> Layout:
-    return {
-        "xref": "x", "yref": "paper", "x": math.log10(rate), "y": 0.02 + 0.07 * number, "yanchor": "bottom",
-        "xanchor": "right", "text": f"{text} {commas(rate)}", "showarrow": False, "font": {"size": 11},
-        "borderpad": 2,
-    }  # fmt: skip
 
 
 def _caption(row: CapacityRow) -> str:

@@ -51,8 +51,7 @@ def bars(power_loss: PowerLoss) -> Figure | None:
     )  # fmt: skip
     return Figure(
         "Records looked for after each power loss", traces, layout, _caption(power_loss, control),
-        about={"per": ""}, csv=_table(names, moments),
-        narrow={"xaxis": {"tickvals": narrow}, "margin": {"l": 46, "r": 26}},
+        csv=_table(names, moments), narrow={"xaxis": {"tickvals": narrow}, "margin": {"l": 46, "r": 26}},
     )  # fmt: skip
 
 

@@ -47,8 +47,7 @@ def by_size(test: SlogTest) -> Figure:
         plotly_text(f"{test.device.name}: latency over the size of a write"), traces, layout,
         f"{identity(test)}, {state(test)}. One write at a time. Solid: p50; dotted: p99, where there are "
         "enough writes.",
-        about={"per": ""}, csv=table,
-        narrow={"margin": {"l": 50, "r": 10, "t": 110}, "height": _HEIGHT_PX + 50},
+        csv=table, narrow={"margin": {"l": 50, "r": 10, "t": 110}, "height": _HEIGHT_PX + 50},
     )  # fmt: skip
 
 

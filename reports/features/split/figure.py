@@ -57,7 +57,7 @@ def bars(phases: Sequence[SplitPhase], titles: Mapping[str, str]) -> Figure | No
     return Figure(
         "Where the time of a request goes", traces, layout,
         "One bar = mean request of a tier (not p50). Warm: device. Cold: software.",
-        about={"per": ""}, csv=table,
+        csv=table,
         narrow={"margin": {"l": 10, "r": 26, "t": 194}, "height": _NARROW_LEGEND_PX + _ROW_PX * len(rows)},
     )  # fmt: skip
 

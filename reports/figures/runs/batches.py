@@ -41,8 +41,7 @@ def batches_figure(batches: Batches) -> Figure:
     table += [[n, us, batches.us(n), rate] for n, us, rate in batches.points]
     return Figure(
         plotly_text(f"{batches.phase}: records a second by records a force"), traces, layout,
-        plotly_text(batches.sentence, 600), about={"per": ""}, csv=table,
-        narrow={"margin": {"l": 50, "r": 8}},
+        plotly_text(batches.sentence, 600), csv=table, narrow={"margin": {"l": 50, "r": 8}},
     )  # fmt: skip
 
 

@@ -54,8 +54,7 @@ def _figure(trend: Trend, phase: str, layer: str, lines: Sequence[TrendLine], ga
     layout, marks = _layout(trend, span, rates, latencies), len(_mark_names(trend))
     # The words along a mark have no room on a small screen.
     return Figure(
-        f"{phase}: {layer_name(layer)}", traces, layout,
-        _caption(trend, lines), about={"per": ""}, csv=_csv(trend, lines),
+        f"{phase}: {layer_name(layer)}", traces, layout, _caption(trend, lines), csv=_csv(trend, lines),
         narrow={"margin": {"l": 52, "r": 12}, "annotations": layout["annotations"][marks:]},
     )  # fmt: skip
 
@@ -275,11 +274,7 @@ def _between(trend: Trend, at: int) -> Any:
 
 
 def _mark_lines(trend: Trend) -> list[Layout]:
-    return [
-        {"type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "layer": "below",
-         "line": {"color": palette.EVENTS[0], "width": 1.5, "dash": "dash"}}
-        for x, _ in _marked(trend)
-    ]  # fmt: skip
+    return [figure.upright(x, "dash", layer="below") for x, _ in _marked(trend)]
 
 
 def _mark_names(trend: Trend) -> list[Layout]:
