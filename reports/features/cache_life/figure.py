@@ -50,16 +50,9 @@ def curve(life: CacheLife, title: str) -> Figure:
                 "showgrid": False, "title": {"text": name}},
     )  # fmt: skip
     table: list[list[Any]] = [["from_s", "ios", *tiers, "l2arc_bytes", "arc_bytes"]]
-    table += [
-        [
-            each.at_s,
-            each.ios,
-            *(each.shares.get(tier, 0.0) for tier in tiers),
-            each.l2arc_bytes,
-            each.arc_bytes,
-        ]
-        for each in life.points
-    ]
+    for each in life.points:
+        shares = (each.shares.get(tier, 0.0) for tier in tiers)
+        table.append([each.at_s, each.ios, *shares, each.l2arc_bytes, each.arc_bytes])
     return Figure(
         f"{title}: who answers over time", traces, layout, _caption(life), csv=table,
         narrow={"margin": {"l": 44, "r": 48, "t": 104}, "height": _HEIGHT_PX + 40},

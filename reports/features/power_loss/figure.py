@@ -6,7 +6,7 @@ from typing import Any
 
 from kit.core.units import commas
 from kit.store.manifest import Moment, PowerLoss
-from reports.features.power_loss.judge import CLASSES, counts_of
+from reports.features.power_loss.judge import CLASSES, counts_of, lost_of
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
 from reports.figures.plotly import Trace
@@ -25,15 +25,14 @@ def bars(power_loss: PowerLoss) -> Figure | None:
     # A place without a bar stands between them.
     places = [*range(1, len(own) + 1), *range(len(own) + 2, len(own) + 2 + len(control))]
     moments = [*own, *control]
-    lost = [sum(counts_of(moment).values()) for moment in moments]
+    lost = [lost_of([moment]) for moment in moments]
     there = [(moment.looked_at or 0) - bad for moment, bad in zip(moments, lost, strict=True)]
     names = [f"power loss {number}" for number in range(1, len(own) + 1)] + ["control"] * len(control)
+    bars_lost = [*zip(places, lost, names, strict=True)]
     traces = [
-        _trace(_THERE, places, there, names, palette.scale("slog")[1][1], {"tier": "slog"}),
-        _trace(_NOT, places[: len(own)], lost[: len(own)], names[: len(own)], palette.FAULT, {}),
-        _trace(
-            _CONTROL, places[len(own) :], lost[len(own) :], names[len(own) :], palette.scale("")[0][1], {}
-        ),
+        _trace(_THERE, [*zip(places, there, names, strict=True)], palette.scale("slog")[1][1], tier="slog"),
+        _trace(_NOT, bars_lost[: len(own)], palette.FAULT),
+        _trace(_CONTROL, bars_lost[len(own) :], palette.scale("")[0][1]),
     ]
     middle = (places[-1] + len(own) + 2) / 2
     titles = [("power losses", (1 + len(own)) / 2), *([("control", middle)] if control else [])]
@@ -64,13 +63,13 @@ def _caption(power_loss: PowerLoss, control: list[Moment]) -> str:
     return f"{caption} Writes of the control {what}: some must be lost, or a loss could not be seen."
 
 
-def _trace(
-    name: str, places: list[int], values: list[int], names: list[str], colour: Any, meta: dict[str, str]
-) -> Trace:
+def _trace(name: str, shown: list[tuple[int, int, str]], colour: Any, **meta: str) -> Trace:
+    """`shown`: place, records and name of each bar."""
     return {
-        "type": "bar", "name": name, "x": places, "y": values, "meta": meta,
+        "type": "bar", "name": name, "x": [place for place, *_ in shown],
+        "y": [records for _, records, _ in shown], "meta": meta,
         "marker": {"color": colour, "line": {"width": 0}},
-        "customdata": [f"{each}: {commas(value)}" for each, value in zip(names, values, strict=True)],
+        "customdata": [f"{each}: {commas(records)}" for _, records, each in shown],
         "hovertemplate": f"%{{customdata}} {name}<extra></extra>",
     }  # fmt: skip
 

@@ -25,7 +25,6 @@ from reports.statistics.quantiles import percentiles_ns
 from reports.statistics.ratios import RatioRange
 
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
-# From this ratio on the sentence says "times", not percent.
 
 
 def judge(manifest: Manifest, latency: Latency, _: Sequence[Row]) -> Judged:
