@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote, urlencode
 
 import polars as pl
@@ -62,10 +61,11 @@ def render(latency: Latency, manifest: Manifest, result: Analysed) -> str:
     ]
     curves = ageing.figures(result.aged) if result.aged is not None else []
     drawn = [collected.add(figure, "ageing") for figure in curves]
-    parts = [_section(each, collected) for each in sections(manifest, summary)]
+    parts = list(_sections(manifest, summary, collected))
     arrays = StripesPart.of(result.stripes, collected) if result.stripes else None
     beyond = _beyond(subjects, manifest, summary, collected)
-    lead = beyond or _lead(parts, arrays, drawn if is_asked(result.aged) else ())
+    of_features = [figures for _, figures in parts]
+    lead = beyond or _lead(of_features, arrays, drawn if is_asked(result.aged) else ())
     return document.render(
         "page.html.j2",
         collected,
@@ -91,29 +91,13 @@ def render(latency: Latency, manifest: Manifest, result: Analysed) -> str:
         timed=timed,
         unseen=manifest.appliance,
         sections=parts,
-        parts=[(each.anchor, each.title, True) for each in parts],
+        parts=[(each.anchor, each.title, True) for each, _ in parts],
         traced=bool(summary.rows_of(SERVER)),
         own_programs=not manifest.kind.value.serves_nfs,
         clock=_clock(manifest),
         cpu_bound=CPU_BOUND,
         bound_by_cpu=tuple(resource_use.sentences(summary.use)),
     )
-
-
-@dataclass(frozen=True)
-class SectionPart:
-    """A section of a feature, with its figures on the page."""
-
-    anchor: str
-    title: str
-    template: str
-    values: Mapping[str, Any]
-    figures: Sequence[Placed]
-
-
-def _section(of: Section, collected: Figures) -> SectionPart:
-    figures = [collected.add(each, of.anchor) for each in of.figures]
-    return SectionPart(of.anchor, of.title, of.template, of.values, figures)
 
 
 @dataclass(frozen=True)
@@ -128,9 +112,19 @@ class PhasePart:
     missing: Set[str]
 
 
-def _lead(parts: Sequence[SectionPart], arrays: StripesPart | None, asked: Sequence[Placed]) -> Placed | None:
+def _sections(
+    manifest: Manifest, summary: Summary, collected: Figures
+) -> Iterator[tuple[Section, list[Placed]]]:
+    """That of each feature, with its figures on the page."""
+    for each in sections(manifest, summary):
+        yield each, [collected.add(figure, each.anchor) for figure in each.figures]
+
+
+def _lead(
+    of_features: Sequence[Sequence[Placed]], arrays: StripesPart | None, asked: Sequence[Placed]
+) -> Placed | None:
     """The figure that answers what the run was made for."""
-    answers = [*(each.figures for each in parts), [arrays.figure] if arrays else (), asked]
+    answers = [*of_features, [arrays.figure] if arrays else (), asked]
     return next((figures[0] for figures in answers if figures), None)
 
 
@@ -249,11 +243,10 @@ def _phase(
 
 def _means(manifest: Manifest, summary: Summary) -> SyncTable | None:
     """The table of an import that has means alone; None of others."""
-    made = (
+    rows = tuple(
         SyncRow("", title, (SyncCell(mean_us, None, None, 1e6 / mean_us, 0.0),))
         for title, mean_us in import_source.means(manifest, summary)
     )
-    rows = tuple(made)
     return SyncTable("", ("",), rows) if rows else None
 
 
