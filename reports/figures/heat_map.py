@@ -159,11 +159,6 @@ def grid(frame: pl.DataFrame, times: TimeSpan, by: str = "tier", most: int = MAX
     return CountGrid(start, end, width, columns, edges, tiers, _gaps(recorded, columns), (merged, 1))
 
 
-def only(stored: CountGrid, tier: str) -> CountGrid:
-    """`stored` with the I/Os of one tier alone."""
-    return replace(stored, tiers={tier: stored.tiers[tier]})
-
-
 def display(stored: CountGrid, most: tuple[int, int] = DISPLAY) -> CountGrid:
     """`stored` with at most `most` columns and rows, and enough I/Os in a cell for a picture.
 

@@ -195,11 +195,10 @@ def _domains(panels: Sequence[Panel], part: float) -> list[list[float]]:
     # No panel is less than half as wide as another: its title needs room.
     weights = np.array([max(panel.stored.duration_s, 1e-9) for panel in panels]) ** 0.25
     weights = np.maximum(weights, weights.max() / 2)
-    ends = np.cumsum(weights / weights.sum() * room + _GAP)
-    return [
-        [float(end - _GAP - own), float(end - _GAP)]
-        for end, own in zip(ends, weights / weights.sum() * room, strict=True)
-    ]
+    widths = weights / weights.sum() * room
+    ends = np.cumsum(widths + _GAP) - _GAP
+    domains: list[list[float]] = np.column_stack([ends - widths, ends]).tolist()
+    return domains
 
 
 def _span_s(panels: Sequence[Panel], lines: Sequence[HeadlineRow]) -> tuple[float, float]:

@@ -103,7 +103,7 @@ FOR_SCRIPTS: Json = {
 }  # fmt: skip
 
 
-def scale(tier: str, theme: str = "light", palette: str = "classic") -> list[list[float | str]]:
+def scale(tier: str) -> list[list[float | str]]:
     """A tier's scale of colours as Plotly has it; greys for a tier without a hue."""
-    few, many = HUES[theme][palette].get(tier, HUES[theme]["other"])
+    few, many = HUES["light"]["classic"].get(tier, HUES["light"]["other"])
     return [[0, few], [1, many]]

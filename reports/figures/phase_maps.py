@@ -177,7 +177,7 @@ def _one_tier(subject: DrawnPhase, stored: CountGrid, cells: Json, tier: str) ->
     """One tier on a linear axis from 0, as the article drew it."""
     row = subject.rows[tier]
     published = list(row.published.range_us) if row.published else []
-    alone = heat_map.only(stored, tier)
+    alone = replace(stored, tiers={tier: stored.tiers[tier]})
     median_us = equal_rows.highest_median_s(alone, tier) * 1e6
     # A little more than the range, so that its upper end is not the frame of the figure.
     high = round_up(max([row.range_us[1], *published, median_us]) * 1.03) / 1e6

@@ -134,7 +134,7 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.ChainableUndefined,
     )
     environment.globals["EMULATED"] = EMULATED
-    environment.filters.update({f.__name__: f for f in (*filters.ALL, glued, verdict_name)})
+    environment.filters.update({**filters.ALL, "glued": glued, "verdict_name": verdict_name})
     return environment
 
 

@@ -40,6 +40,8 @@ _FOLDED = ("lines", "client")
 _A_LINE = 3
 # Pixels of what stands for a panel of the first screen without scripts.
 _PICTURE = (300, 110)
+# What is drawn of each phase.
+_Subjects = Sequence[tuple[Phase, Sequence[DrawnPhase]]]
 
 
 @document.damage_refused(
@@ -50,20 +52,18 @@ def render(latency: Latency, manifest: Manifest, result: Analysed) -> str:
     """The whole report as HTML. Raises ConfigError if a part of the run is damaged."""
     collected = Figures()
     summary, headline = result.summary, result.headline
-    subjects = [list(_subjects(latency, phase, summary, manifest)) for phase in manifest.phases]
+    subjects = [(phase, list(_subjects(latency, phase, summary, manifest))) for phase in manifest.phases]
     means = _means(manifest, summary)
     timed = import_source.timed(manifest)
     first = None if means else _first_screen(subjects, manifest, result, collected)
     phases = [
-        _phase(phase, of_phase, manifest, summary, collected)
-        for phase, of_phase in zip(manifest.phases, subjects, strict=True)
-        if means is None
+        _phase(phase, of_phase, manifest, summary, collected) for phase, of_phase in subjects if means is None
     ]
     curves = ageing.figures(result.aged) if result.aged is not None else []
     drawn = [collected.add(figure, "ageing") for figure in curves]
     parts = list(_sections(manifest, summary, collected))
     arrays = StripesPart.of(result.stripes, collected) if result.stripes else None
-    beyond = _beyond(subjects, manifest, summary, collected)
+    beyond = _beyond(subjects, summary, collected)
     of_features = [figures for _, figures in parts]
     lead = beyond or _lead(of_features, arrays, drawn if is_asked(result.aged) else ())
     return document.render(
@@ -128,11 +128,9 @@ def _lead(
     return next((figures[0] for figures in answers if figures), None)
 
 
-def _beyond(
-    subjects: Sequence[Sequence[DrawnPhase]], manifest: Manifest, summary: Summary, collected: Figures
-) -> Placed | None:
+def _beyond(subjects: _Subjects, summary: Summary, collected: Figures) -> Placed | None:
     """The map of the first tier whose limit does not hold, by itself: a band is narrow among all tiers."""
-    for phase, of_phase in zip(manifest.phases, subjects, strict=True):
+    for phase, of_phase in subjects:
         for op, tier, us, name in _limits(summary, phase):
             # Reads and writes of a phase may have maps of their own.
             mine = next((each for each in of_phase if op in each.ops), of_phase[0])
@@ -142,9 +140,7 @@ def _beyond(
     return None
 
 
-def _first_screen(
-    subjects: Sequence[Sequence[DrawnPhase]], manifest: Manifest, result: Analysed, collected: Figures
-) -> Placed:
+def _first_screen(subjects: _Subjects, manifest: Manifest, result: Analysed, collected: Figures) -> Placed:
     """The maps of all phases beside the bars of the tiers, and a picture of each for who has no scripts."""
     summary, headline = result.summary, result.headline
     panels = list(_panels(subjects, manifest, summary))
@@ -155,11 +151,9 @@ def _first_screen(
     return collected.add(drawn, "hero", pictures)
 
 
-def _panels(
-    subjects: Sequence[Sequence[DrawnPhase]], manifest: Manifest, summary: Summary
-) -> Iterator[Panel]:
+def _panels(subjects: _Subjects, manifest: Manifest, summary: Summary) -> Iterator[Panel]:
     """Of the first screen: each phase's first layer; of an import, all."""
-    for phase, of_phase in zip(manifest.phases, subjects, strict=True):
+    for phase, of_phase in subjects:
         for each in of_phase:
             if manifest.import_ or each.layer == of_phase[0].layer:
                 limits = [limit[2:] for limit in _limits(summary, phase)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -68,7 +69,7 @@ def setup_table(manifest: Manifest, reference: Reference | None, setup: Setup | 
 
 
 def _rows(manifest: Manifest, setup: Setup) -> Iterator[SetupRow]:
-    row = _Comparison(setup).row
+    row = functools.partial(_row, setup)
     testbed, phases = manifest.testbed, manifest.phases
     server = "the built-in lab" if testbed.server == "lab" else testbed.server
     other = False if testbed.emulated else None
@@ -103,31 +104,27 @@ def _io_sizes(phases: Sequence[Phase]) -> list[int]:
     ]
 
 
-@dataclass(frozen=True)
-class _Comparison:
-    setup: Setup
+def _row(
+    setup: Setup,
+    name: str,
+    key: str,
+    run: Sequence[Any],
+    write: Callable[[Any], str] = str,
+    *,
+    more: str = "",
+    least: str = "",
+    same: Callable[[Any, Sequence[Any]], bool | None] | None = None,
+) -> SetupRow:
+    """`run`: the values of the run, none if it does not record them; `more`: words on them.
 
-    def row(
-        self,
-        name: str,
-        key: str,
-        run: Sequence[Any],
-        write: Callable[[Any], str] = str,
-        *,
-        more: str = "",
-        least: str = "",
-        same: Callable[[Any, Sequence[Any]], bool | None] | None = None,
-    ) -> SetupRow:
-        """`run`: the values of the run, none if it does not record them; `more`: words on them.
-
-        `least`: words after a published value that is the least one; `same`: instead of equality.
-        """
-        value, note = getattr(self.setup, key), getattr(self.setup.notes, key)
-        published = NOT_STATED if value is None else write(value) + least
-        observed = ", ".join(dict.fromkeys(map(write, run))) or NOT_RECORDED
-        known = value is not None and run
-        judged = (same or _equal)(value, run) if known else None
-        return SetupRow(name, _with(published, note), _with(observed, more), judged)
+    `least`: words after a published value that is the least one; `same`: instead of equality.
+    """
+    value, note = getattr(setup, key), getattr(setup.notes, key)
+    published = NOT_STATED if value is None else write(value) + least
+    observed = ", ".join(dict.fromkeys(map(write, run))) or NOT_RECORDED
+    known = value is not None and run
+    judged = (same or _equal)(value, run) if known else None
+    return SetupRow(name, _with(published, note), _with(observed, more), judged)
 
 
 def _equal(value: Any, run: Sequence[Any]) -> bool:

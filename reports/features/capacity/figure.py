@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from kit.core.units import commas, format_latency
-from kit.store.load.open_loop import CapacityRow, RatePoint
+from kit.store.load.open_loop import CapacityRow
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
 from reports.figures.plotly import Layout, Trace
@@ -19,7 +19,8 @@ _LINES = (("p50", "p50_us", "dram"), ("p99", "p99_us", "l2arc"), ("p99.9", "p999
 
 def curve(row: CapacityRow, title: str) -> Figure:
     """A line for each percentile, dashed from the actual start; the limit, the answer and the knee."""
-    row = row.model_copy(update={"points": _one_each(row.points)})
+    # Of a rate that was confirmed, the looks that did so: they come after the others.
+    row = row.model_copy(update={"points": tuple({each.rate_per_s: each for each in row.points}.values())})
     traces = [*_lines(row, "", ""), *_lines(row, "actual_", ", actual start")]
     seen = [us for each in row.points for _, key, _ in _LINES
             for us in (getattr(each, key), getattr(each, f"actual_{key}")) if us]  # fmt: skip
@@ -46,11 +47,6 @@ def curve(row: CapacityRow, title: str) -> Figure:
         plotly_text(f"{title}: latency over the rate"), traces, layout, _caption(row), csv=table,
         narrow={"margin": {"l": 50, "r": 10, "t": 110}, "height": _HEIGHT_PX + 50},
     )  # fmt: skip
-
-
-def _one_each(points: Sequence[RatePoint]) -> tuple[RatePoint, ...]:
-    """Of a rate that was confirmed, the looks that did so: they come after the others."""
-    return tuple({each.rate_per_s: each for each in points}.values())
 
 
 def _lines(row: CapacityRow, prefix: str, of: str) -> Iterator[Trace]:

@@ -129,10 +129,8 @@ def is_proven(moment: Moment) -> bool:
     return bool(grown) and all(grown.values())
 
 
-def table(power_loss: PowerLoss | None) -> Json | None:
+def table(power_loss: PowerLoss) -> Json:
     """What the page shows: a row for each power loss and for the control, and what they say together."""
-    if power_loss is None or not power_loss.moments:
-        return None
     named = [(str(number), moment) for number, moment in enumerate(power_loss.moments, 1)]
     named += [("control", moment) for moment in power_loss.control_moments]
     rows = [

@@ -11,8 +11,8 @@ from reports.features.section import Section
 
 def section(manifest: Manifest, _: Summary) -> Section | None:
     """Of a run with power losses."""
-    found = table(manifest.power_loss)
-    if manifest.power_loss is None or found is None:
+    losses = manifest.power_loss
+    if losses is None or not losses.moments:
         return None
-    figures = [each for each in [bars(manifest.power_loss)] if each]
-    return Section("power", "Power losses", "power_loss/power-loss.html.j2", found, figures)
+    figures = [*filter(None, [bars(losses)])]
+    return Section("power", "Power losses", "power_loss/power-loss.html.j2", table(losses), figures)

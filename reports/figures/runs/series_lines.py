@@ -19,7 +19,6 @@ from reports.series.view import SeriesLine, merged_rows, passes_of
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up")
 _HUES = ("l2arc", "pool", "slog", "dram")
-_PASS: Trace = {"mode": "lines", "showlegend": False, "opacity": 0.5}
 Key = tuple[str, str]
 
 
@@ -93,8 +92,9 @@ def _thin(
     for number in range(max(map(len, rounds), default=0)):
         y = [value(each[number]) if number < len(each) else None for each in rounds]
         yield {
-            **_PASS, "type": "scatter", "x": list(look.x), "y": y, "xaxis": axes[0], "yaxis": axes[1],
-            "name": f"{plotly_text(name)} pass {number + 1}", "legendgroup": plotly_text(name), "meta": meta,
+            "mode": "lines", "showlegend": False, "opacity": 0.5, "type": "scatter", "x": list(look.x),
+            "y": y, "xaxis": axes[0], "yaxis": axes[1], "name": f"{plotly_text(name)} pass {number + 1}",
+            "legendgroup": plotly_text(name), "meta": meta,
             "line": {"width": 1, "dash": look.dash, **({"color": colour} if colour else {})},
             "hovertemplate": f"pass {number + 1}: %{{y:.4~s}}<extra>{plotly_text(name)}</extra>",
         }  # fmt: skip
