@@ -65,7 +65,7 @@ GAP = "rgba(128, 136, 146, 0.30)"
 # A fault has a colour that no other event has.
 FAULT = "#d8201f"
 EVENTS = ["#8a6fd1", "#c0662a", "#2f9e8f", "#c2457f", "#7d8b1f", "#5b7fb0"]
-# Parts of a request (reports.features.split.figure), and whether they are hatched: waits.
+# Parts of a request (reports.features.split.section), and whether they are hatched: waits.
 # Warm: a device; cold: software.
 PARTS: dict[str, tuple[str, bool]] = {
     "nfs": ("#7d8b1f", False), "zfs": ("#5b7fb0", False), "zil": ("#2f9e8f", False),

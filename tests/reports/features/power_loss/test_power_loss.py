@@ -15,8 +15,7 @@ from kit.store.checks.outcome import Outcome
 from kit.store.manifest import Manifest, PowerLoss
 from kit.store.summary import Summary
 from reports.features.power_loss import judge as power_loss
-from reports.features.power_loss.figure import bars
-from reports.features.power_loss.section import section
+from reports.features.power_loss.section import bars, section
 from reports.output.junit import junit
 from tests.reports import synthetic
 
