@@ -66,7 +66,7 @@ def _stacked(layout: Layout, right_px: int) -> Layout:
 
 def _curve(rows: Sequence[AgeingPoint], op: str, name: str) -> Trace:
     """A percentile of an operation over what was written; reads are in the first panel."""
-    values, colour = [row.us[name] for row in rows], palette.scale(_HUES[op])[1][1]
+    values, colour = [row.us[name] for row in rows], palette.line(_HUES[op])
     number = "" if op == "read" else "2"
     return {
         "type": "scatter", "x": [row.written for row in rows],

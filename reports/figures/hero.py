@@ -271,7 +271,7 @@ def _points(
         hue = line.row.tier if line.row.tier in palette.HUES["light"]["classic"] else "all"
         low, high = (edge / 1e6 for edge in span)
         words = f"{line.name}: {format_latency_range(*span)}"
-        colour = palette.scale(hue)[1][1]
+        colour = palette.line(hue)
         made.append({
             "type": "scatter", "mode": "lines", "x": [place, right], "y": [_middle_us(bar) / 1e6, end],
             "xaxis": f"x{axis}", "yaxis": "y", "showlegend": False, "hoverinfo": "skip",

@@ -107,3 +107,8 @@ def scale(tier: str) -> list[list[float | str]]:
     """A tier's scale of colours as Plotly has it; greys for a tier without a hue."""
     few, many = HUES["light"]["classic"].get(tier, HUES["light"]["other"])
     return [[0, few], [1, many]]
+
+
+def line(tier: str) -> str:
+    """The colour of what is of a tier and no heat map, such as lines and bars."""
+    return str(scale(tier)[1][1])

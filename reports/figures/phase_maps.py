@@ -221,7 +221,7 @@ def _percentiles(subject: DrawnPhase, stored: CountGrid) -> Figure:
             data.append({
                 "type": "scatter", "mode": "lines", "name": plotly_text(label), "x": x, "y": y,
                 "connectgaps": False, "meta": {"tier": tier}, "legendgroup": tier,
-                "line": {"color": palette.scale(tier)[1][1], "dash": _DASHES[name], "width": 1.8},
+                "line": {"color": palette.line(tier), "dash": _DASHES[name], "width": 1.8},
                 "hovertemplate": f"{plotly_text(label)} at %{{x:.4~g}} s: %{{y:.3~s}}s<extra></extra>",
             })  # fmt: skip
     low, high = min(seen, default=1e-6) / 1.5, max(seen, default=1e-3) * 1.5
@@ -386,7 +386,7 @@ def _rates(shown: CountGrid, xaxis: str, length_s: float, unit: str = "I/O per s
             "y": edges[used].tolist(), "width": np.diff(edges)[used].tolist(),
             "customdata": counts[used].tolist(), "legendgroup": tier,
             "xaxis": xaxis, "yaxis": "y", "opacity": 0.85, "meta": {"tier": tier, "rates": xaxis == "x2"},
-            "marker": {"color": palette.scale(tier)[1][1], "line": {"width": 0}},
+            "marker": {"color": palette.line(tier), "line": {"width": 0}},
             "hovertemplate": f"{plotly_text(tier_name(tier))}, %{{y:.3~s}}s: %{{x:.3g}} {unit}"
                              "<br>%{customdata} I/O<extra></extra>",
         })  # fmt: skip

@@ -86,7 +86,7 @@ def _of_caches(
 def _figure(curve: _Curve) -> Figure:
     x = [size / 2**30 for size in curve.x]
     low, high, value = ([getattr(each, end) for each in curve.parts] for end in ("low", "high", "value"))
-    colour = palette.scale("l2arc")[1][1]
+    colour = palette.line("l2arc")
     ends: Trace = {"type": "scatter", "mode": "lines", "x": x, "hoverinfo": "skip", "line": {"width": 0}}
     traces: list[Trace] = [
         {**ends, "y": high, "showlegend": False},
@@ -102,7 +102,7 @@ def _figure(curve: _Curve) -> Figure:
         traces.append({
             "type": "scatter", "mode": "lines", "x": x, "name": "DRAM alone", "hoverinfo": "skip",
             "y": list(curve.alone), "meta": {"tier": "dram"},
-            "line": {"color": palette.scale("dram")[1][1], "width": 2, "dash": "dash"},
+            "line": {"color": palette.line("dram"), "width": 2, "dash": "dash"},
         })  # fmt: skip
     rows: list[list[Any]] = [["bytes", "part", "low", "high", *(["dram"] if curve.alone else [])]]
     rows += [list(each) for each in zip(curve.x, value, low, high, *filter(None, [curve.alone]), strict=True)]

@@ -70,7 +70,7 @@ def _lines(row: CapacityRow, prefix: str, of: str) -> Iterator[Trace]:
     rates = [each.rate_per_s for each in row.points]
     for name, key, tier in _LINES:
         us = [getattr(each, prefix + key) for each in row.points]
-        colour = palette.scale(tier)[1][1]
+        colour = palette.line(tier)
         yield {
             "type": "scatter", "mode": "lines" if prefix else "lines+markers", "name": f"{name}{of}",
             "x": rates, "y": [each and each / 1e6 for each in us], "meta": {"tier": tier},

@@ -41,7 +41,7 @@ def bars(power_loss: PowerLoss) -> Figure | None:
     names = [f"power loss {number}" for number in range(1, len(own) + 1)] + ["control"] * len(control)
     bars_lost = [*zip(places, lost, names, strict=True)]
     traces = [
-        _trace(_THERE, [*zip(places, there, names, strict=True)], palette.scale("slog")[1][1], tier="slog"),
+        _trace(_THERE, [*zip(places, there, names, strict=True)], palette.line("slog"), tier="slog"),
         _trace(_NOT, bars_lost[: len(own)], palette.FAULT),
         _trace(_CONTROL, bars_lost[len(own) :], palette.scale("")[0][1]),
     ]

@@ -86,7 +86,7 @@ def _points(test: SlogTest, method: str, part: str) -> _Points:
 
 
 def _traces(name: str, tier: str, points: _Points) -> Iterator[Trace]:
-    colour, sizes = palette.scale(tier)[1][1], [size for size, _ in points]
+    colour, sizes = palette.line(tier), [size for size, _ in points]
     for key, words in (("p50_us", "p50"), ("p99_us", "p99")):
         is_median, values = key == "p50_us", [of[key] for _, of in points]
         yield {

@@ -81,7 +81,7 @@ def _passes(look: Look, key: Key, name: str) -> Iterator[Trace]:
 
 def _painted(hue: str | None) -> tuple[Trace, Trace]:
     """`meta` and colour of a trace: of a tier, or that of the page's text."""
-    return ({"tier": hue}, {"color": palette.scale(hue)[1][1]}) if hue else ({"ink": True}, {})
+    return ({"tier": hue}, {"color": palette.line(hue)}) if hue else ({"ink": True}, {})
 
 
 def _thin(
@@ -103,7 +103,7 @@ def _thin(
 
 def _tier(look: Look, rows: Sequence[CellRow | None], tier: str, name: str) -> Iterator[Trace]:
     hue = look.hue or tier
-    colour = palette.scale(hue)[1][1]
+    colour = palette.line(hue)
     p50, p99, ranges = (
         [getattr(row, name, None) for row in rows] for name in ("p50_us", "p99_us", "p50_range_us")
     )
@@ -172,7 +172,7 @@ def over(look: Look, tier: str, name: str, points: Sequence[tuple[Any, ComparedC
     label = plotly_text(", ".join(filter(None, (look.line.name, words))))
     ends = [row.interval or row.range or (row.ratio, row.ratio) for _, row in points]
     ratios = [row.ratio for _, row in points]
-    colour = {"color": palette.scale(look.hue or tier)[1][1]}
+    colour = {"color": palette.line(look.hue or tier)}
     return {
         "type": "scatter", "x": [place for place, _ in points], "y": ratios, "mode": "lines+markers",
         "name": label, "meta": {"ink": True} if name == "ios_per_s" else {"tier": look.hue or tier},

@@ -68,7 +68,7 @@ def _line(x: Sequence[int], y: Sequence[float], name: str, axis: str = "", **val
 
 def _dotted(line: Trace, hue: str, size: int = 6, **values: Any) -> Trace:
     """`line` with a marker at each point."""
-    marker = {"size": size, "color": palette.scale(hue)[1][1]}
+    marker = {"size": size, "color": palette.line(hue)}
     return {**line, "mode": "lines+markers", "marker": marker, **values}
 
 
@@ -152,7 +152,7 @@ def _latencies(found: Stripes) -> list[Trace]:
 
 
 def _hue(tier: str, **line: Any) -> Trace:
-    return {"color": palette.scale(tier)[1][1], **line}
+    return {"color": palette.line(tier), **line}
 
 
 def _table(found: Stripes) -> list[list[Any]]:

@@ -73,7 +73,7 @@ def _traces(
     x = _places(trend)
     _, _, op, tier, name = line.key
     label = plotly_text(_PER_S[name] if line.is_rate else f"{_tier_or_op(op, tier, many_ops)} {name}")
-    colour = palette.scale(tier)[1][1]
+    colour = palette.line(tier)
     common: Trace = {
         "type": "scatter", "xaxis": f"x{number}", "yaxis": f"y{number}", "name": label,
         "legendgroup": label, "meta": {"tier": tier},
