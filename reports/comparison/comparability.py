@@ -84,9 +84,7 @@ def settings(manifest: Manifest, plan: Json) -> dict[str, Any]:
         "phases": _phases(manifest, workload),
         "jobs": {name: _without_comments(text) for name, text in _table(plan.get("jobs")).items()},
     }
-    flat: dict[str, Any] = {}
-    _flatten(value, "", flat)
-    return flat
+    return dict(_flat(value))
 
 
 def settings_of_phase(manifest: Manifest, plan: Json, name: str) -> dict[str, Any]:
@@ -105,8 +103,7 @@ def settings_of_phase(manifest: Manifest, plan: Json, name: str) -> dict[str, An
     gone = [planned[each].get("remove") for each in (*before, name) if each in planned]
     load = jobs.get(f"{phase.get('job')} ({name})", jobs.get(str(phase.get("job")), ""))
     phase |= {"remove": None, "removed": sorted(filter(None, gone)), "load": _options(load)}
-    _flatten({"phase": phase}, "", flat)
-    return flat
+    return flat | dict(_flat({"phase": phase}))
 
 
 class Incomparable(ConfigError):
@@ -236,13 +233,14 @@ def shown(value: Any, other: Any) -> str:
     return f"{'...' if first else ''}{part}{'...' if first + _SHOWN < len(text) else ''}"
 
 
-def _flatten(value: Any, prefix: str, into: dict[str, Any]) -> None:
-    if not isinstance(value, dict):
-        if value is not None:
-            into[prefix] = value
-        return
+def _flat(value: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of all its tables by dotted key; nothing of what is None."""
     for key, inner in value.items():
-        _flatten(inner, f"{prefix}.{key}" if prefix else str(key), into)
+        name = f"{prefix}.{key}" if prefix else str(key)
+        if isinstance(inner, dict):
+            yield from _flat(inner, name)
+        elif inner is not None:
+            yield name, inner
 
 
 def _machines(manifest: Manifest) -> Json:

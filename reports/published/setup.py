@@ -82,26 +82,23 @@ def _rows(manifest: Manifest, setup: Setup) -> Iterator[SetupRow]:
         devices = testbed.of_role(role)
         yield row(name, f"{role}_devices", _number(manifest, devices), more=_titles(manifest, devices))
     yield row("Record size", "record_size", _record_size(manifest), format_binary_bytes)
-    yield row("I/O size", "io_size", _io_sizes(phases), format_binary_bytes)
+    sizes = [size for phase in phases for size in io_sizes(phase)]
+    yield row("I/O size", "io_size", sizes, format_binary_bytes)
     yield row("Protocol", "nfs_version", nfs_versions(manifest), lambda version: f"NFSv{version}")
     yield row("Clients", "clients", [len(testbed.clients)] if testbed.clients else [])
     yield row("Threads of a client", "threads", [p.outstanding for p in phases if p.outstanding])
     used = (manifest.working_set or {}).get("bytes")
-    sizes = [used] if isinstance(used, int) else []
-    yield row("Working set", "working_set_min", sizes, format_binary_bytes, least=" or more", same=_reaches)
+    known = [used] if isinstance(used, int) else []
+    yield row("Working set", "working_set_min", known, format_binary_bytes, least=" or more", same=_reaches)
     aged, more = _aged(manifest)
     yield row("Ageing of the SSDs", "aged", aged, _yes, more=more, same=_unlike)
     lengths = [p.end_ns - p.start_ns for p in phases if p.end_ns > p.start_ns]
     yield row("Duration of a phase", "duration", lengths, lambda ns: format_time_s(ns / 1e9))
 
 
-def _io_sizes(phases: Sequence[Phase]) -> list[int]:
-    """Of each phase; of reads and writes in one phase where they differ."""
-    return [
-        size
-        for phase in phases
-        for size in ([phase.block_bytes] if phase.block_bytes else phase.block_bytes_by_op.values())
-    ]
+def io_sizes(phase: Phase) -> list[int]:
+    """Of all its I/Os, or of its reads and of its writes."""
+    return [phase.block_bytes] if phase.block_bytes else [*phase.block_bytes_by_op.values()]
 
 
 def _row(
