@@ -12,9 +12,8 @@ from kit.core.terminal import terminal_width
 from kit.store.run_directory import RunDir
 from kit.store.series import Series
 from kit.store.summary import Summary
-from reports.output.junit import junit
+from reports.output.junit import junit, series_junit
 from reports.output.result_table import result_lines
-from reports.output.series_junit import series_junit
 from reports.output.series_table import series_lines
 
 VERDICT_CODES = {"valid": EXIT_OK, "invalid": EXIT_EXPECTATION, "unknown": EXIT_UNKNOWN}

@@ -410,6 +410,11 @@ class Manifest(Stored):
         return self.tracing is None or self.tracing.kind != "none"
 
     @property
+    def zfs_parameters(self) -> dict[str, str]:
+        """Parameters of the module in effect: as the run found them, or as it set them."""
+        return {**self.modules.get("zfs", {}), **{each.name: each.set for each in self.tunables if each.set}}
+
+    @property
     def skipped_phases(self) -> set[str]:
         """Names of those that need a login to the server, on an appliance."""
         return {each.phase for each in self.appliance.skipped} if self.appliance else set()

@@ -145,7 +145,7 @@ def _notes(manifest: Manifest, intervals: pl.DataFrame, of_features: Sequence[st
         *together.sentences(intervals, phases, manifest.testbed),
         *stripes.sentences(intervals, phases),
         *of_features,
-        *prices.sentences([manifest]),
+        *prices.sentences([prices.of_run(manifest)]),
     ]
 
 

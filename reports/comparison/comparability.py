@@ -15,9 +15,9 @@ from typing import Any
 from kit.core.errors import ConfigError
 from kit.core.text import whole
 from kit.store.manifest import Manifest
+from kit.store.stored import Json
 from reports.analysis import import_source
 
-Json = dict[str, Any]
 # Of a phase, where the run has no plan: as the manifest has them.
 _PHASE = ("job", "op", "block_bytes", "outstanding", "interval_ns", "expected_tiers", "tiers")
 # Words for people; the reference and expectations, judged only after the run, are no part of it either.
@@ -84,9 +84,7 @@ def settings(manifest: Manifest, plan: Json) -> dict[str, Any]:
         "phases": _phases(manifest, workload),
         "jobs": {name: _without_comments(text) for name, text in _table(plan.get("jobs")).items()},
     }
-    flat: dict[str, Any] = {}
-    _flatten(value, "", flat)
-    return flat
+    return dict(_flat(value))
 
 
 def settings_of_phase(manifest: Manifest, plan: Json, name: str) -> dict[str, Any]:
@@ -105,8 +103,7 @@ def settings_of_phase(manifest: Manifest, plan: Json, name: str) -> dict[str, An
     gone = [planned[each].get("remove") for each in (*before, name) if each in planned]
     load = jobs.get(f"{phase.get('job')} ({name})", jobs.get(str(phase.get("job")), ""))
     phase |= {"remove": None, "removed": sorted(filter(None, gone)), "load": _options(load)}
-    _flatten({"phase": phase}, "", flat)
-    return flat
+    return flat | dict(_flat({"phase": phase}))
 
 
 class Incomparable(ConfigError):
@@ -144,7 +141,9 @@ def check(
     refused = {k: v for k, v in differing.items() if not any(covers(p, k) for p in (*across, *free))}
     if refused:
         lines = [f"  {key}: A has {shown(x, y)}, B has {shown(y, x)}" for key, (x, y) in refused.items()]
-        flags = " ".join(f"--across {shlex.quote(prefix)}" for prefix in _prefixes(refused))
+        # The shortest that cover them: of several keys of one thing what names the thing, else the key.
+        covering = [keys[0] if len(keys) == 1 else thing for thing, keys in _by_thing(refused).items()]
+        flags = " ".join(f"--across {shlex.quote(prefix)}" for prefix in covering)
         raise Incomparable(lines, f"if that is what you compare: {flags}")
     return differing
 
@@ -175,11 +174,6 @@ def differ(key: str, x: Any, y: Any) -> bool:
 def covers(prefix: str, key: str) -> bool:
     """Whether `prefix` is the key itself, or what it begins with up to a dot."""
     return key == prefix or key.startswith(prefix.rstrip(".") + ".")
-
-
-def _prefixes(keys: Iterable[str]) -> list[str]:
-    """The shortest that cover `keys`: of several keys of one thing what names the thing, else the key."""
-    return [members[0] if len(members) == 1 else thing for thing, members in _by_thing(keys).items()]
 
 
 def _by_thing(keys: Iterable[str]) -> dict[str, list[str]]:
@@ -239,13 +233,14 @@ def shown(value: Any, other: Any) -> str:
     return f"{'...' if first else ''}{part}{'...' if first + _SHOWN < len(text) else ''}"
 
 
-def _flatten(value: Any, prefix: str, into: dict[str, Any]) -> None:
-    if not isinstance(value, dict):
-        if value is not None:
-            into[prefix] = value
-        return
+def _flat(value: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of all its tables by dotted key; nothing of what is None."""
     for key, inner in value.items():
-        _flatten(inner, f"{prefix}.{key}" if prefix else str(key), into)
+        name = f"{prefix}.{key}" if prefix else str(key)
+        if isinstance(inner, dict):
+            yield from _flat(inner, name)
+        elif inner is not None:
+            yield name, inner
 
 
 def _machines(manifest: Manifest) -> Json:

@@ -191,15 +191,15 @@ def answer(result: Comparison) -> str:
 
 def difference(row: ComparedRow | ComparedCell) -> str:
     """Such as "B's synchronous writes (write-slog) take 24.9 % longer (23.7 to 26 %) at p50"."""
+    ios = f"{ios_words(row.op, row.tier)} ({row.phase})"
     if side := _lacking(row):
-        ios, share = f"{ios_words(row.op, row.tier)} ({row.phase})", 100 * ((row.a or 0) + (row.b or 0))
+        share = 100 * ((row.a or 0) + (row.b or 0))
         return f"{side} has no {ios}, which are {share:.3g} % of the I/Os of {'B' if side == 'A' else 'A'}"
     assert row.ratio and row.interval, "a difference that is shown has both"
     words = _WORDS.get(row.figure, ("longer", "less", "as long"))
     ends = [abs(100 * (end - 1)) for end in row.interval]
     within = f"{min(ends):.3g} to {max(ends):.3g} %" if 0.5 <= row.ratio < 2 else interval(row)
     change = f"{format_change(row.ratio, *words)} ({within})"
-    ios = f"{ios_words(row.op, row.tier)} ({row.phase})"
     at = "" if row.layer == "nfs-server" else f", at the {layer_name(row.layer)}"
     if row.figure == "ios_per_s":
         return f"B makes {change} {ios} a second"
@@ -210,9 +210,9 @@ def difference(row: ComparedRow | ComparedCell) -> str:
 
 def _totals(table: Mapping[Key, Row]) -> dict[tuple[str, str], int]:
     """I/Os per phase and layer: what a share is of."""
-    totals: dict[tuple[str, str], int] = {}
-    for (phase, layer, _, _), row in table.items():
-        totals[phase, layer] = totals.get((phase, layer), 0) + row.count
+    totals: Counter[tuple[str, str]] = Counter()
+    for (phase, layer, *_), row in table.items():
+        totals[phase, layer] += row.count
     return totals
 
 

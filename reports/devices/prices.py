@@ -46,12 +46,8 @@ def of_run(manifest: Manifest) -> OfRun:
     return OfRun(devices, tuple(_measured(manifest)))
 
 
-def sentences(manifests: Sequence[Manifest]) -> Iterator[str]:
+def sentences(runs: Sequence[OfRun]) -> Iterator[str]:
     """Of one run, or of the runs of a series: prices, then a line for each pair of unlike devices."""
-    return sentences_of([of_run(manifest) for manifest in manifests])
-
-
-def sentences_of(runs: Sequence[OfRun]) -> Iterator[str]:
     devices = {name: device for run in runs for name, device in run.devices.items()}
     measured: dict[tuple[str, Load], DeviceRate] = {}
     for run in runs:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import polars as pl
 
 from kit.core.units import format_binary_bytes, format_factor, format_rate
 from kit.store.labels import op_name
-from kit.store.phase import Phase
+from kit.store.phase import ArrayOf, Phase
 from reports.devices import together
 from reports.statistics.quantiles import Floats
 from reports.statistics.worst_of import mean_time, reach, stripe_times, whole_records
@@ -95,13 +96,9 @@ class Stripes:
 
     def queued(self) -> dict[int, list[MeasuredArray]]:
         """The others, by how many stripes."""
-        depths = sorted({each.outstanding for each in self.arrays if each.outstanding > 1})
-        return {
-            depth: sorted(
-                (each for each in self.arrays if each.outstanding == depth), key=lambda each: each.number
-            )
-            for depth in depths
-        }
+        arrays = [each for each in self.arrays if each.outstanding > 1]
+        arrays.sort(key=lambda each: (each.outstanding, each.number))
+        return {depth: [*of] for depth, of in groupby(arrays, lambda each: each.outstanding)}
 
 
 def stripes_of(intervals: pl.DataFrame, phases: Sequence[Phase]) -> Stripes | None:
@@ -110,14 +107,14 @@ def stripes_of(intervals: pl.DataFrame, phases: Sequence[Phase]) -> Stripes | No
     arrays = [phase for phase in found if _latencies(phase).size >= LEAST]
     if not arrays:
         return None
-    largest = max(arrays, key=lambda phase: len(phase.array.members) if phase.array else 0)
-    assert largest.array is not None, "it was chosen by its array"
-    records, drives, chunk = _records(phases, largest), largest.array.members, largest.array.chunk_bytes
+    largest = max(arrays, key=lambda phase: len(_array_of(phase).members))
+    records, array = _records(phases, largest), _array_of(largest)
+    drives, chunk = array.members, array.chunk_bytes
     size = min(map(len, records), default=0)
     if len(records) < len(drives) or size < LEAST:
         return None
     scales = tuple(_scale(records, chunk, number) for number in range(1, max(UP_TO, len(drives)) + 1))
-    alike = [each for each in arrays if _alike(each, largest, drives)]
+    alike = [each for each in arrays if _alike(each, largest)]
     measured = tuple(_measured(phase, scales) for phase in alike)
     limited = tuple(together.limited(intervals, [phase for phase in phases if phase.op == largest.op]))
     apart = (
@@ -134,9 +131,8 @@ def _apart(phases: Sequence[Phase], others: Sequence[Phase], why: str) -> list[s
 
 def _records(phases: Sequence[Phase], largest: Phase) -> list[Floats]:
     """The latencies of each drive of the largest array alone, in the array's order."""
-    assert largest.array is not None
     alone = {phase.clients[0].host: _latencies(phase) for phase in phases if _is_alone(phase, largest)}
-    return [alone[name] for name in largest.array.members if name in alone]
+    return [alone[name] for name in _array_of(largest).members if name in alone]
 
 
 def sentences(intervals: pl.DataFrame, phases: Sequence[Phase]) -> Iterator[str]:
@@ -252,29 +248,28 @@ def _whole_stripes(phase: Phase) -> bool:
     )
 
 
+def _array_of(phase: Phase) -> ArrayOf:
+    assert phase.array is not None, "it is an array's phase"
+    return phase.array
+
+
 def _is_alone(phase: Phase, array: Phase) -> bool:
     """A drive by itself, with chunks of that array, one at a time."""
-    assert array.array is not None, "it is an array's phase"
     return (
         phase.array is None
         and len(phase.clients) == 1
         and len(phase.in_order_ns) > 1
-        and phase.block_bytes == array.array.chunk_bytes
+        and phase.block_bytes == _array_of(array).chunk_bytes
         and phase.outstanding == 1
         and (phase.op, phase.is_random) == (array.op, array.is_random)
     )
 
 
-def _alike(phase: Phase, largest: Phase, drives: tuple[str, ...]) -> bool:
+def _alike(phase: Phase, largest: Phase) -> bool:
     """An array of the first drives, with the same chunks."""
-    array, other = phase.array, largest.array
-    assert array is not None and other is not None, "both are of arrays"
-    same = (phase.op, phase.is_random, array.chunk_bytes) == (
-        largest.op,
-        largest.is_random,
-        other.chunk_bytes,
-    )
-    return same and array.members == drives[: len(array.members)]
+    mine, its = ((each.op, each.is_random, _array_of(each).chunk_bytes) for each in (phase, largest))
+    members = _array_of(phase).members
+    return mine == its and members == _array_of(largest).members[: len(members)]
 
 
 def _latencies(phase: Phase) -> Floats:
@@ -301,8 +296,8 @@ def _scale(drives: Sequence[Floats], chunk_bytes: int, number: int) -> Scale:
 
 
 def _measured(phase: Phase, scales: Sequence[Scale]) -> MeasuredArray:
-    assert phase.array is not None and phase.block_bytes and phase.outstanding, "it has whole stripes"
-    latencies, number = _latencies(phase), len(phase.array.members)
+    assert phase.block_bytes and phase.outstanding, "it has whole stripes"
+    latencies, number = _latencies(phase), len(_array_of(phase).members)
     rate = phase.outstanding * phase.block_bytes * 1e9 / float(latencies.mean())
     around, scale = reach(latencies), scales[number - 1]
     meets = scale.low <= rate * (1 + around) and rate * (1 - around) <= scale.high

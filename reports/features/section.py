@@ -11,8 +11,8 @@ from reports.figures.figure import Figure
 class Section(NamedTuple):
     """`anchor`, `title`: in the page's list of parts. `template`: in the folder of the feature.
 
-    The template finds `values` and `figures` in `section`. The first figure of all sections stands below the
-    headline.
+    The template finds `values` in `section`, and `figures` as they are placed on the page. The first figure
+    of all sections stands below the headline.
     """
 
     anchor: str

@@ -15,7 +15,7 @@ from reports.figures.heat_map import CountGrid, TimeSpan
 from reports.figures.plotly import Layout, Trace
 from reports.figures.text import plotly_text
 
-OPS = (("read", "reads"), ("write", "sync writes"))
+OPS = {"read": "reads", "write": "sync writes"}
 _DASHES = {"p50": "solid", "p99": "dash", "p99.9": "dot"}
 # A cache device's hue for reads, a log device's for writes.
 _HUES = {"read": "l2arc", "write": "slog"}
@@ -29,11 +29,11 @@ def figures(frame: pl.DataFrame) -> list[Figure]:
     for device in devices(frame):
         mine = [row for row in rows if row.device == device]
         drawn.append(_curve_figure(device, mine))
-        for op, words in OPS:
+        for op in OPS:
             of_op = [row for row in mine if row.op == op]
             if len(of_op) > 1:
                 part = frame.filter((pl.col("device") == device) & (pl.col("op") == op))
-                drawn.append(_maps_figure(device, (op, words), of_op[0], of_op[-1], part))
+                drawn.append(_maps_figure(of_op[0], of_op[-1], part))
     return drawn
 
 
@@ -66,8 +66,8 @@ def _stacked(layout: Layout, right_px: int) -> Layout:
 
 def _curve(rows: Sequence[AgeingPoint], op: str, name: str) -> Trace:
     """A percentile of an operation over what was written; reads are in the first panel."""
-    values, colour = [row.us[name] for row in rows], palette.scale(_HUES[op])[1][1]
-    number = "" if op == OPS[0][0] else "2"
+    values, colour = [row.us[name] for row in rows], palette.line(_HUES[op])
+    number = "" if op == "read" else "2"
     return {
         "type": "scatter", "x": [row.written for row in rows],
         "y": [None if v is None else v / 1e6 for v in values],
@@ -85,14 +85,14 @@ def _curve(rows: Sequence[AgeingPoint], op: str, name: str) -> Trace:
 
 
 def _curve_figure(device: str, rows: Sequence[AgeingPoint]) -> Figure:
-    of_op = {op: [row for row in rows if row.op == op] for op, _ in OPS}
-    drawn = [(op, name) for op, _ in OPS for _, name in QUANTILES if any(row.us[name] for row in of_op[op])]
+    of_op = {op: [row for row in rows if row.op == op] for op in OPS}
+    drawn = [(op, name) for op in OPS for _, name in QUANTILES if any(row.us[name] for row in of_op[op])]
     traces = [_curve(of_op[op], op, name) for op, name in drawn]
     seen = [us for op, name in drawn for row in of_op[op] if (us := row.us[name])]
     low, high = min(seen, default=1.0) / 1e6, max(seen, default=1000.0) / 1e6
     most = max((row.written for row in rows), default=1.0)
     x = {"range": [-0.04 * max(most, 0.1), most * 1.04 + 0.01], "title": {"text": "written / capacity"}}
-    titles = {op: f"{_blocks(rows, op)} {words}, one at a time" for op, words in OPS}
+    titles = {op: f"{_blocks(of_op[op])} {words}, one at a time" for op, words in OPS.items()}
     # A quarter of an axis above and below: a flat curve is seen to be flat.
     layout = _layout(358, (titles["read"], titles["write"]), x, low / 2, high * 2)
     head = ["device", "op", "block_bytes", "stage", "written_bytes", "capacity_bytes", "ios"]
@@ -106,27 +106,23 @@ def _curve_figure(device: str, rows: Sequence[AgeingPoint]) -> Figure:
         "only; unwritten blocks would not touch the flash. Bars: 95 % interval from the sample size."
     )
     return Figure(
-        f"{device}: latency as it ages", traces, layout, caption, about={"per": ""}, csv=table,
-        narrow=_stacked(layout, 8),
+        f"{device}: latency as it ages", traces, layout, caption, csv=table, narrow=_stacked(layout, 8),
     )  # fmt: skip
 
 
-def _blocks(rows: Sequence[AgeingPoint], op: str) -> str:
-    sizes = sorted({row.block_bytes for row in rows if row.op == op})
+def _blocks(rows: Sequence[AgeingPoint]) -> str:
+    sizes = sorted({row.block_bytes for row in rows})
     return ", ".join(map(format_binary_bytes, sizes))
 
 
-def _maps_figure(
-    device: str, of: tuple[str, str], fresh: AgeingPoint, aged: AgeingPoint, part: pl.DataFrame
-) -> Figure:
-    op, words = of
+def _maps_figure(fresh: AgeingPoint, aged: AgeingPoint, part: pl.DataFrame) -> Figure:
     shown = [part.filter(pl.col("point") == row.point) for row in (fresh, aged)]
     grids = [heat_map.display(_grid(rows), (120, 128)) for rows in shown]
     maps: list[Trace] = []
     for number, row, grid in zip(("", "2"), (fresh, aged), grids, strict=True):
         stage = row.stage
         for trace in heat_map.traces(grid, [stage], "octave", (f"x{number}", f"y{number}"), {stage: stage}):
-            maps.append(heat_map.in_hue_of(trace, _HUES[op]))
+            maps.append(heat_map.in_hue_of(trace, _HUES[fresh.op]))
     edges = [grid.edges_s for grid in grids]
     panels = (
         f"fresh: after the {fresh.stage}",
@@ -141,8 +137,8 @@ def _maps_figure(
     caption = f"{ios}; same colours and axes. {' Aged: '.join(cells)}"
     layout = _layout(378, panels, x, low, high)
     return Figure(
-        f"{device}: {words}, fresh and aged", heat_map.coloured(maps, "octave"),
-        layout, caption, about={"per": ""}, csv=table, narrow=_stacked(layout, 62),
+        f"{fresh.device}: {OPS[fresh.op]}, fresh and aged", heat_map.coloured(maps, "octave"), layout,
+        caption, csv=table, narrow=_stacked(layout, 62),
     )  # fmt: skip
 
 

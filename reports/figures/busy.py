@@ -47,7 +47,7 @@ def strip(phase: Phase, title: str) -> Figure | None:
     for each, row in zip(used, rows, strict=True):
         table += [[each.device, a, b, share] for (a, b), share in zip(pairwise(edges), row, strict=True)]
     return Figure(
-        f"{title}: how busy each drive is", [trace], layout, _words(used, rows), about={"per": ""}, csv=table,
+        f"{title}: how busy each drive is", [trace], layout, _words(used, rows), csv=table,
         narrow={"margin": {"l": 46, "r": 48}},
     )  # fmt: skip
 
@@ -71,11 +71,8 @@ def _shares(used: DeviceUse) -> list[float]:
 
 def _words(used: Sequence[DeviceUse], rows: Sequence[Sequence[float]]) -> str:
     """Over the whole phase, and how often which drive was the busiest."""
-    whole = [
-        (each.samples[-1].busy_ns - each.samples[0].busy_ns)
-        / max(1, each.samples[-1].at_ns - each.samples[0].at_ns)
-        for each in used
-    ]
+    ends = [(each.samples[0], each.samples[-1]) for each in used]
+    whole = [(last.busy_ns - first.busy_ns) / max(1, last.at_ns - first.at_ns) for first, last in ends]
     columns = list(zip(*rows, strict=True))
     busiest = [max(range(len(column)), key=lambda n: column[n]) for column in columns if max(column) > 0]
     leads = {each.device: busiest.count(number) for number, each in enumerate(used)}

@@ -7,11 +7,12 @@ the same form at the manifest's top.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kit.store.phase import Event, Phase
 from reports.figures import palette
+from reports.figures.heat_map import CountGrid
 from reports.figures.plotly import Trace
 from reports.figures.text import plotly_text
 
@@ -101,12 +102,16 @@ _OWN_LINES = {
 _LINES = 12
 
 
-def traces(drawn: Sequence[EventMark], low_s: float, high_s: float, log: bool) -> list[Trace]:
-    """A Plotly trace per kind of mark, on an axis from `low_s` to `high_s`: a line, or a frame."""
+def over(events: Iterable[Event], stored: CountGrid, low_s: float, high_s: float) -> tuple[list[Trace], int]:
+    """Traces over a map of `stored`, and how many events are left out (`marks`).
+
+    One per kind of mark: lines, or frames, on a logarithmic axis of latency from `low_s` to `high_s`.
+    """
+    drawn, ignored = marks(events, stored.start_ns, stored.start_ns + stored.width_ns * stored.columns)
     made: list[Trace] = []
     for number, kind in enumerate(dict.fromkeys(mark.kind for mark in drawn)):
         mine = [mark for mark in drawn if mark.kind == kind]
-        short = high_s * (low_s / high_s) ** 0.04 if log else high_s - (high_s - low_s) * 0.04
+        short = high_s * (low_s / high_s) ** 0.04
         foot = low_s if len(mine) <= _LINES or kind == "fault" else short
         x: list[float | None] = []
         y: list[float | None] = []
@@ -128,4 +133,4 @@ def traces(drawn: Sequence[EventMark], low_s: float, high_s: float, log: bool) -
             "type": "scatter", "mode": "lines", "name": kind, "x": x, "y": y, "text": texts, "line": line,
             "connectgaps": False, "hovertemplate": f"%{{text}}<extra>{kind}</extra>",
         })  # fmt: skip
-    return made
+    return made, ignored

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,7 @@ class Figure:
     `cells`: the block of stored counts behind it (reports.figures.heat_map.block), by which figure.js answers
     a selected range, a zoom and the table that is saved. `link`: what figures with one time axis share, the
     phase.
+    `about`: what figure.js needs to know; "per" is what colours count by, "" for a figure that is no map.
     `csv`: the table that is saved where there are no cells; the first row names the columns.
     `narrow`: the parts of the layout that a small screen has instead.
     """
@@ -43,7 +45,7 @@ class Figure:
     caption: str = ""
     cells: Json | None = None
     link: str = ""
-    about: Json = field(default_factory=dict)
+    about: Json = field(default_factory=lambda: {"per": ""})
     csv: list[list[Any]] = field(default_factory=list)
     narrow: Layout = field(default_factory=dict)
 
@@ -124,6 +126,22 @@ def panel_title(text: str, x: float, y: float) -> Layout:
     return {
         "x": x, "y": y, "xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom",
         "showarrow": False, "align": "left", "text": text, "font": {"size": 13},
+    }  # fmt: skip
+
+
+def upright(x: float, dash: str, **values: Any) -> Layout:
+    """The shape of a mark at `x`, over the whole height."""
+    return {
+        "type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, **values,
+        "line": {"color": palette.EVENTS[0], "width": 1.5, "dash": dash},
+    }  # fmt: skip
+
+
+def upright_name(text: str, x: float, y: float, side: str) -> Layout:
+    """Its name beside `x` of a logarithmic axis, `y` (0 to 1) above the lower end. `side`: what is at `x`."""
+    return {
+        "xref": "x", "yref": "paper", "x": math.log10(x), "y": y, "yanchor": "bottom", "xanchor": side,
+        "text": text, "showarrow": False, "font": {"size": 11}, "borderpad": 2,
     }  # fmt: skip
 
 

@@ -159,11 +159,6 @@ def grid(frame: pl.DataFrame, times: TimeSpan, by: str = "tier", most: int = MAX
     return CountGrid(start, end, width, columns, edges, tiers, _gaps(recorded, columns), (merged, 1))
 
 
-def only(stored: CountGrid, tier: str) -> CountGrid:
-    """`stored` with the I/Os of one tier alone."""
-    return replace(stored, tiers={tier: stored.tiers[tier]})
-
-
 def display(stored: CountGrid, most: tuple[int, int] = DISPLAY) -> CountGrid:
     """`stored` with at most `most` columns and rows, and enough I/Os in a cell for a picture.
 
@@ -240,14 +235,12 @@ def _summed(row: IntArray, column: IntArray, count: IntArray, waited_ns: Floats,
     return Cells(*np.divmod(place[first], columns), count, waited_ns)
 
 
-def density(shown: CountGrid, per: Per) -> tuple[Floats, float]:
-    """What a count of 1 is in each row and column: I/Os per second and per octave or µs, [rows, columns].
-
-    The second value is that of the whole phase in a column: its length in seconds.
-    """
+def _density(shown: CountGrid, per: Per) -> Floats:
+    """What a count of 1 is in each row and column: I/Os per second and per octave or µs, [rows, columns]."""
     lo, hi = shown.edges_s[:-1], shown.edges_s[1:]
     rows = np.log2(hi / lo) if per == "octave" else (hi - lo) * 1e6
-    return 1 / (rows[:, None] * shown.lengths_s[None, :]), float(shown.lengths_s.sum())
+    unit: Floats = 1 / (rows[:, None] * shown.lengths_s[None, :])
+    return unit
 
 
 def traces(
@@ -264,7 +257,7 @@ def traces(
     coloured(). `meta.wait_s`: the mean latency (s) of the I/Os of each row; the sum of counts times it is the
     time waited in the whole map.
     """
-    unit = density(shown, per)[0] * weight
+    unit = _density(shown, per) * weight
     made = []
     for tier in tiers:
         cells = shown.tiers.get(tier)
@@ -327,7 +320,7 @@ def difference(shown: CountGrid, weights: Mapping[str, float], axes: tuple[str, 
         if cells := shown.tiers.get(tier):
             counts[cells.row, cells.column] += weight * cells.count
             used[cells.row, cells.column] = True
-    values = counts * density(shown, "octave")[0]
+    values = counts * _density(shown, "octave")
     z = np.where(used, np.sign(values) * np.sqrt(np.abs(values)), np.nan).astype(np.float32)
     most = float(np.max(np.abs(z), where=used & shown.scaled, initial=0.0))
     most = most or 1.0

@@ -58,9 +58,7 @@ class Panel:
 
     def marks(self, low_s: float, high_s: float, axis: str) -> list[Trace]:
         """Its faults as traces."""
-        last_ns = self.stored.start_ns + self.stored.width_ns * self.stored.columns
-        drawn, _ = event_marks.marks(self.events, self.stored.start_ns, last_ns)
-        made = event_marks.traces(drawn, low_s, high_s, log=True)
+        made, _ = event_marks.over(self.events, self.stored, low_s, high_s)
         return [{**trace, "xaxis": axis, "yaxis": "y", "showlegend": False} for trace in made]
 
 
@@ -197,11 +195,10 @@ def _domains(panels: Sequence[Panel], part: float) -> list[list[float]]:
     # No panel is less than half as wide as another: its title needs room.
     weights = np.array([max(panel.stored.duration_s, 1e-9) for panel in panels]) ** 0.25
     weights = np.maximum(weights, weights.max() / 2)
-    ends = np.cumsum(weights / weights.sum() * room + _GAP)
-    return [
-        [float(end - _GAP - own), float(end - _GAP)]
-        for end, own in zip(ends, weights / weights.sum() * room, strict=True)
-    ]
+    widths = weights / weights.sum() * room
+    ends = np.cumsum(widths + _GAP) - _GAP
+    domains: list[list[float]] = np.column_stack([ends - widths, ends]).tolist()
+    return domains
 
 
 def _span_s(panels: Sequence[Panel], lines: Sequence[HeadlineRow]) -> tuple[float, float]:
@@ -274,7 +271,7 @@ def _points(
         hue = line.row.tier if line.row.tier in palette.HUES["light"]["classic"] else "all"
         low, high = (edge / 1e6 for edge in span)
         words = f"{line.name}: {format_latency_range(*span)}"
-        colour = palette.scale(hue)[1][1]
+        colour = palette.line(hue)
         made.append({
             "type": "scatter", "mode": "lines", "x": [place, right], "y": [_middle_us(bar) / 1e6, end],
             "xaxis": f"x{axis}", "yaxis": "y", "showlegend": False, "hoverinfo": "skip",

@@ -65,7 +65,7 @@ GAP = "rgba(128, 136, 146, 0.30)"
 # A fault has a colour that no other event has.
 FAULT = "#d8201f"
 EVENTS = ["#8a6fd1", "#c0662a", "#2f9e8f", "#c2457f", "#7d8b1f", "#5b7fb0"]
-# Parts of a request (reports.features.split.figure), and whether they are hatched: waits.
+# Parts of a request (reports.features.split.section), and whether they are hatched: waits.
 # Warm: a device; cold: software.
 PARTS: dict[str, tuple[str, bool]] = {
     "nfs": ("#7d8b1f", False), "zfs": ("#5b7fb0", False), "zil": ("#2f9e8f", False),
@@ -103,7 +103,12 @@ FOR_SCRIPTS: Json = {
 }  # fmt: skip
 
 
-def scale(tier: str, theme: str = "light", palette: str = "classic") -> list[list[float | str]]:
+def scale(tier: str) -> list[list[float | str]]:
     """A tier's scale of colours as Plotly has it; greys for a tier without a hue."""
-    few, many = HUES[theme][palette].get(tier, HUES[theme]["other"])
+    few, many = HUES["light"]["classic"].get(tier, HUES["light"]["other"])
     return [[0, few], [1, many]]
+
+
+def line(tier: str) -> str:
+    """The colour of what is of a tier and no heat map, such as lines and bars."""
+    return str(scale(tier)[1][1])

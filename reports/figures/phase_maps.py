@@ -26,8 +26,9 @@ from reports.figures.plotly import Layout, Trace
 from reports.figures.text import plotly_text, round_up
 from reports.statistics.quantiles import ANY, interpolated_us
 
-QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _DASHES = {"p50": "solid", "p95": "dash", "p99": "dot"}
+# Times and values (s) of a percentile; None breaks the line.
+_Line = tuple[list[float | None], list[float | None]]
 _MARGIN: Layout = {"l": 62, "r": 84, "t": 34, "b": 46}
 _NARROW: Layout = {
     "margin": {"l": 52, "r": 62, "t": 12, "b": 96},
@@ -106,7 +107,7 @@ def histogram(subject: DrawnPhase) -> Figure:
     stored = heat_map.grid(subject.frame, subject.times)
     shown = heat_map.display(stored)
     low, high = _span_s(subject, stored)
-    bars = _rates(shown, "octave", ("x", "y"), 1.0, "I/O per octave")
+    bars = _rates(shown, "x", 1.0, "I/O per octave")
     most = max((max(bar["x"]) for bar in bars), default=1.0)
     levels: list[Trace] = []
     for number, (tier, row) in enumerate(subject.rows.items()):
@@ -145,8 +146,8 @@ def _all_tiers(subject: DrawnPhase, stored: CountGrid, cells: Json) -> Figure:
     low, high = _span_s(subject, stored)
     names = tier_names(shown.tiers)
     maps = heat_map.traces(shown, list(shown.tiers), "octave", names=names)
-    events, ignored = _events(subject, stored, low, high, log=True)
-    rates = _rates(shown, "octave", ("x2", "y"), float(shown.lengths_s.sum()))
+    events, ignored = event_marks.over(subject.events, stored, low, high)
+    rates = _rates(shown, "x2", float(shown.lengths_s.sum()))
     data = [
         *heat_map.coloured(maps, "octave"), *rates,
         *_waits(subject, low), *events, *_overlaid(subject, stored), figure.anchor(),
@@ -176,7 +177,7 @@ def _one_tier(subject: DrawnPhase, stored: CountGrid, cells: Json, tier: str) ->
     """One tier on a linear axis from 0, as the article drew it."""
     row = subject.rows[tier]
     published = list(row.published.range_us) if row.published else []
-    alone = heat_map.only(stored, tier)
+    alone = replace(stored, tiers={tier: stored.tiers[tier]})
     median_us = equal_rows.highest_median_s(alone, tier) * 1e6
     # A little more than the range, so that its upper end is not the frame of the figure.
     high = round_up(max([row.range_us[1], *published, median_us]) * 1.03) / 1e6
@@ -220,7 +221,7 @@ def _percentiles(subject: DrawnPhase, stored: CountGrid) -> Figure:
             data.append({
                 "type": "scatter", "mode": "lines", "name": plotly_text(label), "x": x, "y": y,
                 "connectgaps": False, "meta": {"tier": tier}, "legendgroup": tier,
-                "line": {"color": palette.scale(tier)[1][1], "dash": _DASHES[name], "width": 1.8},
+                "line": {"color": palette.line(tier), "dash": _DASHES[name], "width": 1.8},
                 "hovertemplate": f"{plotly_text(label)} at %{{x:.4~g}} s: %{{y:.3~s}}s<extra></extra>",
             })  # fmt: skip
     low, high = min(seen, default=1e-6) / 1.5, max(seen, default=1e-3) * 1.5
@@ -242,9 +243,7 @@ def _percentiles(subject: DrawnPhase, stored: CountGrid) -> Figure:
     )  # fmt: skip
 
 
-def _over_time(
-    frame: pl.DataFrame, stored: CountGrid
-) -> dict[str, tuple[list[float | None], list[float | None]]]:
+def _over_time(frame: pl.DataFrame, stored: CountGrid) -> dict[str, _Line]:
     """Per quantile the ends of each window (s) and its value (s): two points a window, and a gap between.
 
     A window that the end of the phase cuts off has few I/Os, and its percentiles would jump: it is a part of
@@ -261,7 +260,7 @@ def _over_time(
     number = ((pl.col("time_ns") - stored.start_ns) // width).clip(0, last).alias("window")
     keys = ["window", "lo_ns", "hi_ns"]
     bins = frame.group_by(number, *keys[1:]).agg(pl.col("count").sum()).sort(keys)
-    made: dict[str, tuple[list[float | None], list[float | None]]] = {name: ([], []) for name in QUANTILES}
+    made: dict[str, _Line] = {name: ([], []) for name in _DASHES}
     for (window,), part in bins.group_by("window", maintain_order=True):
         begin = int(window) * width / 1e9
         end = stored.duration_s if window == last else begin + width / 1e9
@@ -279,16 +278,16 @@ def _over_time(
 
 def _overlaid(subject: DrawnPhase, stored: CountGrid) -> list[Trace]:
     """Percentiles of all tiers together over the map; the legend shows and hides each."""
-    made = []
-    for name, (x, y) in _over_time(subject.frame.filter(pl.col("count") > 0), stored).items():
-        made.append({
+    return [
+        {
             "type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "connectgaps": False,
             "visible": "legendonly" if name == "p95" else True, "meta": {"ink": True},
             "line": {"width": 1.8, "dash": _DASHES[name], "color": palette.PAGE_LIGHT["ink"]},
             # What is pointed at is the cell below it.
             "hoverinfo": "skip",
-        })  # fmt: skip
-    return made
+        }
+        for name, (x, y) in _over_time(subject.frame.filter(pl.col("count") > 0), stored).items()
+    ]  # fmt: skip
 
 
 def _span_s(subject: DrawnPhase, stored: CountGrid) -> tuple[float, float]:
@@ -373,38 +372,22 @@ def _rug(stored: CountGrid, high_s: float) -> list[Trace]:
     }]  # fmt: skip
 
 
-def _rates(
-    shown: CountGrid,
-    per: heat_map.Per,
-    axes: tuple[str, str],
-    length_s: float,
-    unit: str = "I/O per s and octave",
-) -> list[Trace]:
+def _rates(shown: CountGrid, xaxis: str, length_s: float, unit: str = "I/O per s and octave") -> list[Trace]:
     """A bar per row and tier: I/Os per octave, per second of `length_s`."""
     edges = shown.edges_s
-    rows = np.log2(edges[1:] / edges[:-1]) if per == "octave" else np.diff(edges) * 1e6
+    octaves = np.log2(edges[1:] / edges[:-1])
     made = []
     for tier, cells in shown.tiers.items():
         counts = np.bincount(cells.row, weights=cells.count, minlength=len(edges) - 1)
-        used = np.flatnonzero(counts)
+        used, per_octave = np.flatnonzero(counts), counts / octaves / max(length_s, 1e-9)
         made.append({
             "type": "bar", "orientation": "h", "name": plotly_text(tier_name(tier)),
-            "showlegend": axes[0] == "x",
-            "x": (counts[used] / rows[used] / max(length_s, 1e-9)).round(6).tolist(), "base": 0, "offset": 0,
+            "showlegend": xaxis == "x", "x": per_octave[used].round(6).tolist(), "base": 0, "offset": 0,
             "y": edges[used].tolist(), "width": np.diff(edges)[used].tolist(),
             "customdata": counts[used].tolist(), "legendgroup": tier,
-            "xaxis": axes[0], "yaxis": axes[1], "opacity": 0.85,
-            "meta": {"tier": tier, "rates": axes[0] == "x2"},
-            "marker": {"color": palette.scale(tier)[1][1], "line": {"width": 0}},
+            "xaxis": xaxis, "yaxis": "y", "opacity": 0.85, "meta": {"tier": tier, "rates": xaxis == "x2"},
+            "marker": {"color": palette.line(tier), "line": {"width": 0}},
             "hovertemplate": f"{plotly_text(tier_name(tier))}, %{{y:.3~s}}s: %{{x:.3g}} {unit}"
                              "<br>%{customdata} I/O<extra></extra>",
         })  # fmt: skip
     return made
-
-
-def _events(
-    subject: DrawnPhase, stored: CountGrid, low_s: float, high_s: float, *, log: bool
-) -> tuple[list[Trace], int]:
-    last = stored.start_ns + stored.width_ns * stored.columns
-    drawn, ignored = event_marks.marks(subject.events, stored.start_ns, last)
-    return event_marks.traces(drawn, low_s, high_s, log), ignored

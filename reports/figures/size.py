@@ -86,7 +86,7 @@ def _of_caches(
 def _figure(curve: _Curve) -> Figure:
     x = [size / 2**30 for size in curve.x]
     low, high, value = ([getattr(each, end) for each in curve.parts] for end in ("low", "high", "value"))
-    colour = palette.scale("l2arc")[1][1]
+    colour = palette.line("l2arc")
     ends: Trace = {"type": "scatter", "mode": "lines", "x": x, "hoverinfo": "skip", "line": {"width": 0}}
     traces: list[Trace] = [
         {**ends, "y": high, "showlegend": False},
@@ -102,13 +102,13 @@ def _figure(curve: _Curve) -> Figure:
         traces.append({
             "type": "scatter", "mode": "lines", "x": x, "name": "DRAM alone", "hoverinfo": "skip",
             "y": list(curve.alone), "meta": {"tier": "dram"},
-            "line": {"color": palette.scale("dram")[1][1], "width": 2, "dash": "dash"},
+            "line": {"color": palette.line("dram"), "width": 2, "dash": "dash"},
         })  # fmt: skip
     rows: list[list[Any]] = [["bytes", "part", "low", "high", *(["dram"] if curve.alone else [])]]
     rows += [list(each) for each in zip(curve.x, value, low, high, *filter(None, [curve.alone]), strict=True)]
     return Figure(
         curve.title, traces, _layout(curve), curve.note, csv=rows,
-        about={"per": ""}, narrow={"margin": {"l": 46, "r": 10}, "xaxis": {"nticks": 4}},
+        narrow={"margin": {"l": 46, "r": 10}, "xaxis": {"nticks": 4}},
     )  # fmt: skip
 
 
@@ -116,8 +116,20 @@ def _layout(curve: _Curve) -> Layout:
     shown = curve.x[:: math.ceil(len(curve.x) / _MOST_TICKS)]
     ends = [math.log10(size / 2**30) for size in (curve.x[0], curve.x[-1])]
     margin = 0.03 * (ends[1] - ends[0])
-    made = figure.layout(
-        400, {"l": 52, "r": 20, "t": 40, "b": 50}, shapes=[], annotations=[],
+    marks = [
+        (size, text, number)
+        for number, (text, size) in enumerate(curve.marks)
+        if size and curve.x[0] <= size <= curve.x[-1]
+    ]
+    return figure.layout(
+        400, {"l": 52, "r": 20, "t": 40, "b": 50},
+        shapes=[figure.upright(size / 2**30, "dot" if number else "solid") for size, _, number in marks],
+        annotations=[
+            figure.upright_name(
+                text or format_binary_bytes(size), size / 2**30, 0.02, "right" if number else "left"
+            )
+            for size, text, number in marks
+        ],
         yaxis={"range": [0, 1.02], "tickformat": ".0%"},
         xaxis={
             "type": "log", "range": [ends[0] - margin, ends[1] + margin * (7 if curve.labels else 1)],
@@ -125,19 +137,6 @@ def _layout(curve: _Curve) -> Layout:
             "ticktext": [format_binary_bytes(size) for size in shown],
         },
     )  # fmt: skip
-    for number, (text, size) in enumerate(curve.marks):
-        if size and curve.x[0] <= size <= curve.x[-1]:
-            gib = size / 2**30
-            made["shapes"].append({
-                "type": "line", "xref": "x", "yref": "paper", "x0": gib, "x1": gib, "y0": 0, "y1": 1,
-                "line": {"color": palette.EVENTS[0], "width": 1.5, "dash": "dot" if number else "solid"},
-            })  # fmt: skip
-            made["annotations"].append({
-                "xref": "x", "yref": "paper", "x": math.log10(gib), "y": 0.02, "yanchor": "bottom",
-                "xanchor": "right" if number else "left", "text": text or format_binary_bytes(size),
-                "showarrow": False, "font": {"size": 11}, "borderpad": 2,
-            })  # fmt: skip
-    return made
 
 
 def _hover(size: int, each: CacheSize) -> str:

@@ -27,11 +27,8 @@ def thumbnail(grid: CountGrid, size: tuple[int, int] = _SIZE) -> str:
     for tier, cells in grid.tiers.items():
         counts = np.zeros((height, grid.columns))
         np.add.at(counts, (rows[cells.row], cells.column.clip(0, grid.columns - 1)), cells.count)
-        image = (
-            counts[:, np.arange(width) * grid.columns // width]
-            if grid.columns < width
-            else _merged(counts, width)
-        )
+        # Of less columns than pixels each is repeated; of more, neighbours are summed up.
+        image = np.add.reduceat(counts, np.arange(width) * grid.columns // width, axis=1)
         # A band of one row would hardly be seen.
         image[:-1] = np.maximum(image[:-1], image[1:])
         used = image > 0
@@ -42,13 +39,6 @@ def thumbnail(grid: CountGrid, size: tuple[int, int] = _SIZE) -> str:
         pixels[used, :3] = list(bytes.fromhex(str(palette.scale(tier)[0][1])[1:]))
         pixels[..., 3] = np.maximum(pixels[..., 3], np.where(used, 90 + 165 * strength, 0).astype(np.uint8))
     return "data:image/png;base64," + base64.b64encode(_png(pixels[::-1])).decode()
-
-
-def _merged(counts: npt.NDArray[np.float64], width: int) -> npt.NDArray[np.float64]:
-    """The columns summed up to `width`."""
-    starts = np.arange(width) * counts.shape[1] // width
-    merged: npt.NDArray[np.float64] = np.add.reduceat(counts, starts, axis=1)
-    return merged
 
 
 def _png(pixels: Pixels) -> bytes:

@@ -1,4 +1,4 @@
-"""A summary as JUnit XML, as CI servers read it."""
+"""A summary, and a series, as JUnit XML, as CI servers read it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
 from kit.store.checks.outcome import Outcome
+from kit.store.series import Series
 from kit.store.summary import Summary
 
 # What XML 1.0 (section 2.2) does not allow, not even escaped; C1, and what turns the direction of writing.
@@ -72,6 +73,38 @@ _DECIDES = {
     "unknown": ("error", "the measurement cannot be trusted"),
     "invalid": ("failure", "the requirement is not met"),
 }
+
+
+def series_junit(series: Series) -> bytes:
+    """A case for each cell, and one for each expectation on an axis.
+
+    An unknown cell is an <error>, an invalid one a <failure>, one that cannot be is <skipped>. So
+    is one that is not valid by known failures alone: CI servers do not fail.
+    """
+    suite = ET.Element("testsuite", name=series.name)
+    for cell in series.cells:
+        again = " (once more)" if cell.again else ""
+        made = case(suite, f"{series.name}.{cell.phase}", f"{cell.name}{again}")
+        reasons = [reason for run in cell.runs for reason in run.reasons]
+        if cell.is_known:
+            add_outcome(made, "skipped", f"{cell.verdict}, by known failures alone", reasons)
+        elif cell.verdict == "invalid":
+            add_outcome(made, "failure", "the cell is invalid", reasons)
+        elif cell.verdict != "valid":
+            add_outcome(made, "error", f"the cell is {cell.verdict or 'not measured'}", reasons)
+    for skipped in series.skipped:
+        made = case(suite, f"{series.name}.{skipped.phase}", skipped.name)
+        add_outcome(made, "skipped", skipped.reason, [])
+    for number, wish in enumerate(series.expect, 1):
+        name = f"expect {number}: {wish.axis} {wish.from_} to {wish.to}, {wish.op}/{wish.tier}"
+        made = case(suite, f"{series.name}.{wish.phase}", name)
+        if wish.known:
+            add_outcome(made, "skipped", "known", [f"{wish.reason} [{wish.known.words}]"])
+        elif wish.ok is None:
+            add_outcome(made, "error", "not judged", [wish.reason])
+        elif not wish.ok:
+            add_outcome(made, "failure", "the expectation is not met", [wish.reason])
+    return document(suite)
 
 
 def document(*suites: ET.Element) -> bytes:

@@ -78,8 +78,7 @@ def _reasons(summary: Summary) -> Sequence[str]:
     """Why the verdict is what it is. The first line says all of a valid run, except for these two."""
     untold = summary.power_loss or any(each.ok is None for each in summary.expect)
     shown = summary.shown_reasons[is_told(summary) :]
-    said = shown if summary.verdict != "valid" or untold else summary.known_notes
-    return said
+    return shown if summary.verdict != "valid" or untold else summary.known_notes
 
 
 def _entries(summary: Summary, headline: Headline) -> Iterator[Row | str]:

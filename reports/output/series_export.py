@@ -17,6 +17,8 @@ _COLUMNS: dict[str, Any] = {
     "mean_us": pl.Float64, "ios_per_s": pl.Float64,
     "bytes_per_s": pl.Float64, "cpu_busy": pl.Float64, "p50_ratio": pl.Float64,
 }  # fmt: skip
+_OF_ROW = ("layer", "op", "tier", "count", "share", "p50_us", "p99_us", "mean_us")
+_OF_RUN = ("ios_per_s", "bytes_per_s", "cpu_busy")
 
 
 def frame(series: Series) -> pl.DataFrame:
@@ -35,11 +37,9 @@ def frame(series: Series) -> pl.DataFrame:
                 rows.append({
                     **values, "phase": cell.phase, "build": cell.build, "run": run.run, "round": run.round,
                     "again": cell.again, "verdict": run.verdict, "excluded": cell.excluded,
-                    "layer": row.layer, "op": row.op, "tier": row.tier, "count": row.count,
-                    "share": row.share, "p50_us": row.p50_us,
-                    "p50_low_us": p50[0], "p50_high_us": p50[1],
-                    "p99_us": row.p99_us, "p99_low_us": p99[0], "p99_high_us": p99[1], "mean_us": row.mean_us,
-                    "ios_per_s": run.ios_per_s, "bytes_per_s": run.bytes_per_s, "cpu_busy": run.cpu_busy,
+                    **{name: getattr(row, name) for name in _OF_ROW},
+                    "p50_low_us": p50[0], "p50_high_us": p50[1], "p99_low_us": p99[0], "p99_high_us": p99[1],
+                    **{name: getattr(run, name) for name in _OF_RUN},
                     "p50_ratio": ratio.ratio if ratio else None,
                 })  # fmt: skip
     return pl.DataFrame(rows, schema={**dict.fromkeys(names.values(), pl.String), **_COLUMNS})

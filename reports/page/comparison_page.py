@@ -30,11 +30,10 @@ def render(result: Comparison, a: comparison.Side, b: comparison.Side) -> str:
     differ = sorted((row for row in result.rows if row.words == DIFFERENCE), key=lambda row: row != first)
     titles = dict.fromkeys(manifest.title or manifest.workload for manifest, _ in (*a, *b))
     sides = " against ".join(f"{letter}: {', '.join(map(str, result.runs[letter]))}" for letter in "ab")
-    stamp = [document.plain(line) for line in (answer(result), sides)]
     return document.render(
         "compare.html.j2",
         collected,
-        stamp,
+        [answer(result), sides],
         result=result,
         title=" / ".join(filter(None, titles)),
         answer=answer(result),

@@ -24,7 +24,7 @@ from reports.analysis import analysed
 from reports.devices.stripes import Stripes
 from reports.figures import encoding, palette
 from reports.figures.figure import Figure
-from reports.figures.runs import stripes as stripes_figures
+from reports.figures.runs import stripes as stripes_figure
 from reports.figures.text import plotly_text
 from reports.page import filters
 from reports.page.plotly_bundle import plotly_js
@@ -80,22 +80,17 @@ class StripesPart:
     """What stripes.html.j2 shows of a run with arrays of whole stripes."""
 
     found: Stripes
-    figures: Sequence[Placed]
+    figure: Placed
 
     @classmethod
     def of(cls, found: Stripes, collected: Figures) -> StripesPart:
-        """With its figures; its sentences are among the notes."""
-        return cls(found, [collected.add(each, "stripes") for each in stripes_figures.figures(found)])
+        """With its figure; its sentences are among the notes."""
+        return cls(found, collected.add(stripes_figure.by_number(found), "stripes"))
 
 
 def _packed(value: Json) -> Markup:
     # The digits of base 85 have none of <, > and &: nothing can end the script.
     return Markup(encoding.packed(json.dumps(value).encode()))
-
-
-def plain(line: str) -> str:
-    """A line of the stamp, without anything that Plotly could take for markup."""
-    return plotly_text(line, 200)
 
 
 def damage_refused(what: str, hint: str) -> ContextDecorator:
@@ -116,9 +111,8 @@ def render(
     `entry`: the script of the page. `run`: what the names of saved files begin with.
     """
     quantiles = [{"name": name, "q": q, "needed": sample_needed(q)} for name, q in _QUANTILES.items()]
-    settings = {
-        "themes": palette.FOR_SCRIPTS, "quantiles": quantiles, "stamp": stamp, "run": run,
-    }  # fmt: skip
+    stamp = [plotly_text(line, 200) for line in stamp]
+    settings = {"themes": palette.FOR_SCRIPTS, "quantiles": quantiles, "stamp": stamp, "run": run}
     return _environment().get_template(template).render(
         palette=palette,
         stamped=" \N{MIDDLE DOT} ".join(stamp[:2]),
@@ -140,7 +134,7 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.ChainableUndefined,
     )
     environment.globals["EMULATED"] = EMULATED
-    environment.filters.update({f.__name__: f for f in (*filters.ALL, glued, verdict_name)})
+    environment.filters.update({**filters.ALL, "glued": glued, "verdict_name": verdict_name})
     return environment
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jinja2
@@ -45,22 +45,9 @@ def tier(value: Any) -> str:
     return tier_name(str(value))
 
 
-def ns(value: Any) -> str:
-    return units.format_latency(value / 1e3) if isinstance(value, (int, float)) else "-"
-
-
-def seconds(value: Any) -> str:
-    return units.format_time_s(value) if isinstance(value, (int, float)) else "-"
-
-
-def size(value: Any) -> str:
-    """Bytes with a binary unit."""
-    return units.format_binary_bytes(value) if isinstance(value, (int, float)) else "-"
-
-
-def rate(value: Any) -> str:
-    """Bytes a second with a decimal unit, as bandwidths have."""
-    return units.format_rate(value) if isinstance(value, (int, float)) else "-"
+def _of_numbers(write: Callable[[float], str]) -> Callable[[Any], str]:
+    """`write`, and a dash for what is no number."""
+    return lambda value: write(value) if isinstance(value, (int, float)) else "-"
 
 
 def number(value: Any) -> str:
@@ -119,7 +106,13 @@ def misplaced(entry: PhaseBands) -> list[str]:
         return []  # a summary.json of somebody else's
 
 
-ALL = (
-    css, limit, us, percentile, span, tier, ns, seconds, size, rate, number, text, pairs, parameters,
-    misplaced,
-)  # fmt: skip
+ALL: Mapping[str, Callable[..., Any]] = {
+    "ns": _of_numbers(lambda ns: units.format_latency(ns / 1e3)),
+    "seconds": _of_numbers(units.format_time_s),
+    "size": _of_numbers(units.format_binary_bytes),
+    "rate": _of_numbers(units.format_rate),
+    **{
+        each.__name__: each
+        for each in (css, limit, us, percentile, span, tier, number, text, pairs, parameters, misplaced)
+    },
+}

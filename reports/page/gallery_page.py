@@ -33,7 +33,10 @@ _Shown = tuple[GalleryRow, dict[str, str], dict[str, Any], list[tuple[str, str]]
 
 def render(gallery: Gallery, directory: str = ".") -> str:
     """The page of one row or more. `directory`: of the packs, as the page's links reach it."""
-    rows = [(row, _cells(row), _sorted_by(row), [*_links(row, directory)]) for row in gallery.rows]
+    rows: list[_Shown] = []
+    for row in gallery.rows:
+        numbers = {name: getattr(row, key) for name, key in _NUMBERS.items()}
+        rows.append((row, _cells(row), numbers, [*_links(row, directory)]))
     return document.render(
         "gallery.html.j2",
         document.Figures(),
@@ -60,8 +63,6 @@ def _cells(row: GalleryRow) -> dict[str, str]:
     """By the name of the column."""
     stored = _NOT_STORED if row.drives else "no drive" if row.tier == "dram" else "not known"
     size = format_decimal_bytes(row.size_bytes) if row.size_bytes else "sizes differ"
-    # A line of `hsp slog` does not say how many writes it has.
-    ios = commas(row.ios) if row.ios else ""
     p50, p99 = ("" if us is None else format_latency(us) for us in (row.p50_us, row.p99_us))
     return {
         "Drive": row.model or stored,
@@ -72,7 +73,8 @@ def _cells(row: GalleryRow) -> dict[str, str]:
         "At a time": commas(row.threads) if row.threads else "",
         "p50": p50,
         "p99": p99,
-        "I/Os": ios,
+        # A line of `hsp slog` does not say how many writes it has.
+        "I/Os": commas(row.ios) if row.ios else "",
         "Verdict": verdict_name(row.verdict),
         "Machine": _MACHINES[row.emulated],
         "Measured at": layer_name(row.layer),
@@ -81,10 +83,6 @@ def _cells(row: GalleryRow) -> dict[str, str]:
         "OpenZFS": row.zfs,
         "Kernel": row.kernel,
     }
-
-
-def _sorted_by(row: GalleryRow) -> dict[str, Any]:
-    return {name: getattr(row, key) for name, key in _NUMBERS.items()}
 
 
 def _links(row: GalleryRow, directory: str) -> Iterator[tuple[str, str]]:

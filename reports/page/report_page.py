@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote, urlencode
 
 import polars as pl
@@ -41,6 +40,8 @@ _FOLDED = ("lines", "client")
 _A_LINE = 3
 # Pixels of what stands for a panel of the first screen without scripts.
 _PICTURE = (300, 110)
+# What is drawn of each phase.
+_Subjects = Sequence[tuple[Phase, Sequence[DrawnPhase]]]
 
 
 @document.damage_refused(
@@ -51,21 +52,20 @@ def render(latency: Latency, manifest: Manifest, result: Analysed) -> str:
     """The whole report as HTML. Raises ConfigError if a part of the run is damaged."""
     collected = Figures()
     summary, headline = result.summary, result.headline
-    subjects = [list(_subjects(latency, phase, summary, manifest)) for phase in manifest.phases]
+    subjects = [(phase, list(_subjects(latency, phase, summary, manifest))) for phase in manifest.phases]
     means = _means(manifest, summary)
     timed = import_source.timed(manifest)
     first = None if means else _first_screen(subjects, manifest, result, collected)
     phases = [
-        _phase(phase, of_phase, manifest, summary, collected)
-        for phase, of_phase in zip(manifest.phases, subjects, strict=True)
-        if means is None
+        _phase(phase, of_phase, manifest, summary, collected) for phase, of_phase in subjects if means is None
     ]
     curves = ageing.figures(result.aged) if result.aged is not None else []
     drawn = [collected.add(figure, "ageing") for figure in curves]
-    parts = [_section(each, collected) for each in sections(manifest, summary)]
+    parts = list(_sections(manifest, summary, collected))
     arrays = StripesPart.of(result.stripes, collected) if result.stripes else None
-    beyond = _beyond(subjects, manifest, summary, collected)
-    lead = beyond or _lead(parts, arrays, drawn if is_asked(result.aged) else ())
+    beyond = _beyond(subjects, summary, collected)
+    of_features = [figures for _, figures in parts]
+    lead = beyond or _lead(of_features, arrays, drawn if is_asked(result.aged) else ())
     return document.render(
         "page.html.j2",
         collected,
@@ -91,29 +91,13 @@ def render(latency: Latency, manifest: Manifest, result: Analysed) -> str:
         timed=timed,
         unseen=manifest.appliance,
         sections=parts,
-        parts=[(each.anchor, each.title, True) for each in parts],
+        parts=[(each.anchor, each.title, True) for each, _ in parts],
         traced=bool(summary.rows_of(SERVER)),
         own_programs=not manifest.kind.value.serves_nfs,
         clock=_clock(manifest),
         cpu_bound=CPU_BOUND,
         bound_by_cpu=tuple(resource_use.sentences(summary.use)),
     )
-
-
-@dataclass(frozen=True)
-class SectionPart:
-    """A section of a feature, with its figures on the page."""
-
-    anchor: str
-    title: str
-    template: str
-    values: Mapping[str, Any]
-    figures: Sequence[Placed]
-
-
-def _section(of: Section, collected: Figures) -> SectionPart:
-    figures = [collected.add(each, of.anchor) for each in of.figures]
-    return SectionPart(of.anchor, of.title, of.template, of.values, figures)
 
 
 @dataclass(frozen=True)
@@ -128,17 +112,25 @@ class PhasePart:
     missing: Set[str]
 
 
-def _lead(parts: Sequence[SectionPart], arrays: StripesPart | None, asked: Sequence[Placed]) -> Placed | None:
+def _sections(
+    manifest: Manifest, summary: Summary, collected: Figures
+) -> Iterator[tuple[Section, list[Placed]]]:
+    """That of each feature, with its figures on the page."""
+    for each in sections(manifest, summary):
+        yield each, [collected.add(figure, each.anchor) for figure in each.figures]
+
+
+def _lead(
+    of_features: Sequence[Sequence[Placed]], arrays: StripesPart | None, asked: Sequence[Placed]
+) -> Placed | None:
     """The figure that answers what the run was made for."""
-    answers = [*(each.figures for each in parts), arrays.figures if arrays else (), asked]
+    answers = [*of_features, [arrays.figure] if arrays else (), asked]
     return next((figures[0] for figures in answers if figures), None)
 
 
-def _beyond(
-    subjects: Sequence[Sequence[DrawnPhase]], manifest: Manifest, summary: Summary, collected: Figures
-) -> Placed | None:
+def _beyond(subjects: _Subjects, summary: Summary, collected: Figures) -> Placed | None:
     """The map of the first tier whose limit does not hold, by itself: a band is narrow among all tiers."""
-    for phase, of_phase in zip(manifest.phases, subjects, strict=True):
+    for phase, of_phase in subjects:
         for op, tier, us, name in _limits(summary, phase):
             # Reads and writes of a phase may have maps of their own.
             mine = next((each for each in of_phase if op in each.ops), of_phase[0])
@@ -148,9 +140,7 @@ def _beyond(
     return None
 
 
-def _first_screen(
-    subjects: Sequence[Sequence[DrawnPhase]], manifest: Manifest, result: Analysed, collected: Figures
-) -> Placed:
+def _first_screen(subjects: _Subjects, manifest: Manifest, result: Analysed, collected: Figures) -> Placed:
     """The maps of all phases beside the bars of the tiers, and a picture of each for who has no scripts."""
     summary, headline = result.summary, result.headline
     panels = list(_panels(subjects, manifest, summary))
@@ -161,11 +151,9 @@ def _first_screen(
     return collected.add(drawn, "hero", pictures)
 
 
-def _panels(
-    subjects: Sequence[Sequence[DrawnPhase]], manifest: Manifest, summary: Summary
-) -> Iterator[Panel]:
+def _panels(subjects: _Subjects, manifest: Manifest, summary: Summary) -> Iterator[Panel]:
     """Of the first screen: each phase's first layer; of an import, all."""
-    for phase, of_phase in zip(manifest.phases, subjects, strict=True):
+    for phase, of_phase in subjects:
         for each in of_phase:
             if manifest.import_ or each.layer == of_phase[0].layer:
                 limits = [limit[2:] for limit in _limits(summary, phase)]
@@ -249,11 +237,10 @@ def _phase(
 
 def _means(manifest: Manifest, summary: Summary) -> SyncTable | None:
     """The table of an import that has means alone; None of others."""
-    made = (
+    rows = tuple(
         SyncRow("", title, (SyncCell(mean_us, None, None, 1e6 / mean_us, 0.0),))
         for title, mean_us in import_source.means(manifest, summary)
     )
-    rows = tuple(made)
     return SyncTable("", ("",), rows) if rows else None
 
 
@@ -325,7 +312,7 @@ def _stamp(manifest: Manifest, summary: Summary, headline: Headline) -> list[str
     ]
     tiers = [f"{each.name} p50 {each.p50}{_range(each)}" for each in headline.lines[: 2 * _A_LINE]]
     lines += ["; ".join(tiers[at : at + _A_LINE]) for at in range(0, len(tiers), _A_LINE)]
-    return [document.plain(line) for line in lines if line.strip("; ")]
+    return [line for line in lines if line.strip("; ")]
 
 
 def _range(line: HeadlineRow) -> str:

@@ -22,11 +22,10 @@ def render(result: ComparedSeries, a: Series, b: Series, across: Mapping[str, tu
     differ = [row for row in judged if row.finding == "differs"]
     collected = document.Figures()
     figures = [collected.add(figure, "series") for figure in compared(result, a)]
-    stamp = [document.plain(line) for line in (*names.values(), f"A: {a.id}, B: {b.id}")]
     return document.render(
         "compare-series.html.j2",
         collected,
-        stamp,
+        [*names.values(), f"A: {a.id}, B: {b.id}"],
         result=result,
         answer=_answer(result, differ, names),
         badge=badge(differ, len(judged)) if judged else "",

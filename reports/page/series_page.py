@@ -42,18 +42,12 @@ class Thumbnail:
 
 
 @dataclass(frozen=True)
-class AxisFigure:
-    figure: Placed
-    thumbnails: Sequence[Thumbnail] = ()
-
-
-@dataclass(frozen=True)
 class AxisPart:
-    """An axis of which cells were measured."""
+    """An axis of which cells were measured. `figures`: each with the pictures of its cells."""
 
     axis: SeriesAxis
     sentences: Sequence[str]
-    figures: Sequence[AxisFigure]
+    figures: Sequence[tuple[Placed, Sequence[Thumbnail]]]
 
 
 @dataclass(frozen=True)
@@ -104,15 +98,12 @@ def render(series: Series, runs: Runs) -> str:
     axes = []
     for axis in series.axes:
         mine = [
-            AxisFigure(collected.add(figure, "series"), list(_thumbnails(series, axis.name, phase, runs)))
+            (collected.add(figure, "series"), list(_thumbnails(series, axis.name, phase, runs)))
             for of, phase, figure in drawn
             if of is axis
         ]
-        mine += [
-            AxisFigure(collected.add(batches_figure(each), "series"))
-            for each in batches_of(series)
-            if each.axis is axis
-        ]
+        batches = [each for each in batches_of(series) if each.axis is axis]
+        mine += [(collected.add(batches_figure(each), "series"), []) for each in batches]
         # Without one: of --only or --quick, none of its cells was measured.
         if mine:
             axes.append(AxisPart(axis, list(sentences(series, axis)), mine))
@@ -123,7 +114,7 @@ def render(series: Series, runs: Runs) -> str:
     return document.render(
         "series.html.j2",
         collected,
-        [document.plain(f"{series.title}: {verdict_name(verdict)}"), document.plain(series.id)],
+        [f"{series.title}: {verdict_name(verdict)}", series.id],
         series=series,
         verdict=verdict,
         axes=axes,
@@ -184,16 +175,16 @@ def _matrices(series: Series) -> Iterator[Matrix]:
 def _entry(
     cells: Mapping[tuple[str, str], SeriesCell], at: tuple[str, str], row_key: tuple[str, str]
 ) -> MatrixCell:
-    cell, base = cells.get(at), next(iter(cells.values()))
-    base = next((each for each in cells.values() if not each.at), base)
+    cell = cells.get(at)
+    base = next((each for each in cells.values() if not each.at), next(iter(cells.values())))
     row, of_base = (
         next((r for r in merged_rows(each) if (r.op, r.tier) == row_key), None) if each else None
         for each in (cell, base)
     )
     if cell is None or row is None or row.p50_us is None:
         return MatrixCell(None, None, cell.excluded if cell else "not measured")
-    known = of_base is not None and of_base.p50_us and not cell.excluded and not base.excluded
-    ratio = row.p50_us / of_base.p50_us if known and of_base and of_base.p50_us else None
+    is_kept = not cell.excluded and not base.excluded
+    ratio = row.p50_us / of_base.p50_us if is_kept and of_base and of_base.p50_us else None
     return MatrixCell(row.p50_us, ratio, cell.excluded)
 
 

@@ -15,7 +15,7 @@ def render(result: SizeResult) -> str:
     return document.render(
         "size.html.j2",
         collected,
-        [document.plain(result.headline), document.plain(result.name)],
+        [result.headline, result.name],
         result=result,
         figures=drawn,
         tables=list(tables(result)),

@@ -21,7 +21,7 @@ def render(trend: Trend, gate: Gate | None = None) -> str:
     return document.render(
         "trend.html.j2",
         collected,
-        [document.plain(said), document.plain(f"{trend.points[0].run} to {trend.points[-1].run}")],
+        [said, f"{trend.points[0].run} to {trend.points[-1].run}"],
         trend=trend,
         said=said,
         places=places(trend),

@@ -9,7 +9,7 @@ from kit.core.units import format_binary_bytes
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Conditions, Range, Reference
-from reports.published.setup import nfs_versions
+from reports.published.setup import io_sizes, nfs_versions
 
 
 @dataclass(frozen=True)
@@ -45,21 +45,14 @@ def _unlike(conditions: Conditions, manifest: Manifest, phase: Phase | None) -> 
         yield _order(random), _order(is_random)
     size = conditions.io_size
     if size is not None and size != (phase.block_bytes if phase else None):
-        yield format_binary_bytes(size), _io_sizes(phase) or "an unknown I/O size"
+        sizes = map(format_binary_bytes, sorted({*io_sizes(phase)}) if phase else ())
+        yield format_binary_bytes(size), " and ".join(sizes) or "an unknown I/O size"
     outstanding, on_their_way = conditions.outstanding, _on_their_way(manifest, phase)
     if outstanding is not None and outstanding != on_their_way:
         yield _outstanding(outstanding), _outstanding(on_their_way) if on_their_way else "an unknown load"
     version, versions = conditions.nfs_version, list(dict.fromkeys(nfs_versions(manifest)))
     if version is not None and versions != [version]:
         yield f"NFSv{version}", " and ".join(f"NFSv{each}" for each in versions) or "an unknown NFS version"
-
-
-def _io_sizes(phase: Phase | None) -> str:
-    """Of all its I/Os, or of its reads and of its writes."""
-    if phase is None:
-        return ""
-    sizes = {phase.block_bytes} if phase.block_bytes else {*phase.block_bytes_by_op.values()}
-    return " and ".join(map(format_binary_bytes, sorted(sizes)))
 
 
 def _on_their_way(manifest: Manifest, phase: Phase | None) -> int:

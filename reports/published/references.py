@@ -174,25 +174,23 @@ def setup_of(name: str, directory: Path = _DIRECTORY) -> Setup | None:
     return _document(name, directory).setup
 
 
-def gain_of(name: str, directory: Path = _DIRECTORY) -> str:
+def gain_of(name: str) -> str:
     """What was published of a warm L2ARC, in a sentence; "" without it, or of no known reference."""
-    document = _document(name, directory) if name in known(directory) else None
+    document = _if_known(name)
     if document is None or document.reads_gain_min is None:
         return ""
     times = f"more than {document.reads_gain_min:g} times the reads a second"
     return f"Published ({document.source}): a warm L2ARC gave {times} of disks and a warm ARC alone."
 
 
-def forces_of_series(
-    name: str | None, directory: Path = _DIRECTORY
-) -> dict[str, dict[tuple[str, int, int, bool], float]]:
+def forces_of_series(name: str | None) -> dict[str, dict[tuple[str, int, int, bool], float]]:
     """By configuration: us by method, bytes of a record, records a force, and whether of the split table.
 
     Empty where the reference has none, or is not known: the runs say so.
     """
-    if not name or name not in known(directory):
+    document = _if_known(name)
+    if document is None:
         return {}
-    document = _document(name, directory)
     return {
         configuration: {
             (each.method, each.record, each.per_force, each.split): each.us[number]
@@ -202,9 +200,14 @@ def forces_of_series(
     }
 
 
-def source_of_series(name: str | None, directory: Path = _DIRECTORY) -> str:
+def source_of_series(name: str | None) -> str:
     """What was published, and when; "" where it is not known, as in forces_of_series."""
-    return _document(name, directory).source if name and name in known(directory) else ""
+    document = _if_known(name)
+    return document.source if document else ""
+
+
+def _if_known(name: str | None) -> Document | None:
+    return _document(name, _DIRECTORY) if name and name in known() else None
 
 
 def _document(name: str, directory: Path) -> Document:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -68,7 +69,7 @@ def setup_table(manifest: Manifest, reference: Reference | None, setup: Setup | 
 
 
 def _rows(manifest: Manifest, setup: Setup) -> Iterator[SetupRow]:
-    row = _Comparison(setup).row
+    row = functools.partial(_row, setup)
     testbed, phases = manifest.testbed, manifest.phases
     server = "the built-in lab" if testbed.server == "lab" else testbed.server
     other = False if testbed.emulated else None
@@ -81,53 +82,46 @@ def _rows(manifest: Manifest, setup: Setup) -> Iterator[SetupRow]:
         devices = testbed.of_role(role)
         yield row(name, f"{role}_devices", _number(manifest, devices), more=_titles(manifest, devices))
     yield row("Record size", "record_size", _record_size(manifest), format_binary_bytes)
-    yield row("I/O size", "io_size", _io_sizes(phases), format_binary_bytes)
+    sizes = [size for phase in phases for size in io_sizes(phase)]
+    yield row("I/O size", "io_size", sizes, format_binary_bytes)
     yield row("Protocol", "nfs_version", nfs_versions(manifest), lambda version: f"NFSv{version}")
     yield row("Clients", "clients", [len(testbed.clients)] if testbed.clients else [])
     yield row("Threads of a client", "threads", [p.outstanding for p in phases if p.outstanding])
     used = (manifest.working_set or {}).get("bytes")
-    sizes = [used] if isinstance(used, int) else []
-    yield row("Working set", "working_set_min", sizes, format_binary_bytes, least=" or more", same=_reaches)
+    known = [used] if isinstance(used, int) else []
+    yield row("Working set", "working_set_min", known, format_binary_bytes, least=" or more", same=_reaches)
     aged, more = _aged(manifest)
     yield row("Ageing of the SSDs", "aged", aged, _yes, more=more, same=_unlike)
     lengths = [p.end_ns - p.start_ns for p in phases if p.end_ns > p.start_ns]
     yield row("Duration of a phase", "duration", lengths, lambda ns: format_time_s(ns / 1e9))
 
 
-def _io_sizes(phases: Sequence[Phase]) -> list[int]:
-    """Of each phase; of reads and writes in one phase where they differ."""
-    return [
-        size
-        for phase in phases
-        for size in ([phase.block_bytes] if phase.block_bytes else phase.block_bytes_by_op.values())
-    ]
+def io_sizes(phase: Phase) -> list[int]:
+    """Of all its I/Os, or of its reads and of its writes."""
+    return [phase.block_bytes] if phase.block_bytes else [*phase.block_bytes_by_op.values()]
 
 
-@dataclass(frozen=True)
-class _Comparison:
-    setup: Setup
+def _row(
+    setup: Setup,
+    name: str,
+    key: str,
+    run: Sequence[Any],
+    write: Callable[[Any], str] = str,
+    *,
+    more: str = "",
+    least: str = "",
+    same: Callable[[Any, Sequence[Any]], bool | None] | None = None,
+) -> SetupRow:
+    """`run`: the values of the run, none if it does not record them; `more`: words on them.
 
-    def row(
-        self,
-        name: str,
-        key: str,
-        run: Sequence[Any],
-        write: Callable[[Any], str] = str,
-        *,
-        more: str = "",
-        least: str = "",
-        same: Callable[[Any, Sequence[Any]], bool | None] | None = None,
-    ) -> SetupRow:
-        """`run`: the values of the run, none if it does not record them; `more`: words on them.
-
-        `least`: words after a published value that is the least one; `same`: instead of equality.
-        """
-        value, note = getattr(self.setup, key), getattr(self.setup.notes, key)
-        published = NOT_STATED if value is None else write(value) + least
-        observed = ", ".join(dict.fromkeys(map(write, run))) or NOT_RECORDED
-        known = value is not None and run
-        judged = (same or _equal)(value, run) if known else None
-        return SetupRow(name, _with(published, note), _with(observed, more), judged)
+    `least`: words after a published value that is the least one; `same`: instead of equality.
+    """
+    value, note = getattr(setup, key), getattr(setup.notes, key)
+    published = NOT_STATED if value is None else write(value) + least
+    observed = ", ".join(dict.fromkeys(map(write, run))) or NOT_RECORDED
+    known = value is not None and run
+    judged = (same or _equal)(value, run) if known else None
+    return SetupRow(name, _with(published, note), _with(observed, more), judged)
 
 
 def _equal(value: Any, run: Sequence[Any]) -> bool:

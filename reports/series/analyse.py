@@ -70,7 +70,7 @@ def _notes(runs: Mapping[str, RunPart]) -> Iterator[str]:
     """What devices at once, arrays and prices say, of each run that has them."""
     for name in sorted(runs):
         yield from (f"{name}: {text}" if len(runs) > 1 else text for text in runs[name].notes)
-    yield from prices.sentences_of([runs[name].prices for name in sorted(runs)])
+    yield from prices.sentences([runs[name].prices for name in sorted(runs)])
 
 
 def _build(build: SeriesBuild, runs: Mapping[str, RunPart]) -> SeriesBuild:

@@ -55,11 +55,7 @@ def flush_outcomes(manifest: Manifest) -> Iterator[Outcome]:
 
 def _switched_off(manifest: Manifest) -> list[str]:
     """The parameters with which OpenZFS sends no FLUSH for a commit, such as "zil_nocacheflush is 1"."""
-    parameters = {
-        **manifest.modules.get("zfs", {}),
-        **{each.name: each.set for each in manifest.tunables if each.set},
-    }
-    found = {name: parameters.get(name) or "0" for name in _NO_FLUSH}
+    found = {name: manifest.zfs_parameters.get(name) or "0" for name in _NO_FLUSH}
     return [f"{name} is {value}" for name, value in found.items() if value != "0"]
 
 

@@ -41,9 +41,8 @@ from kit.store.run_directory import RunDir
 from kit.store.series import read_series
 from reports.analysis.summary import summarise
 from reports.output.export import exported
-from reports.output.junit import junit
+from reports.output.junit import junit, series_junit
 from reports.output.series_export import frame as series_frame
-from reports.output.series_junit import series_junit
 from reports.output.series_table import series_lines
 from reports.series.analyse import analysed_series
 from tests.kit.store.mutations import places

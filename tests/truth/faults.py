@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator as Random
 
+from kit.store.parts.faults import FaultRow
 from reports.features.faults import judge as recovery
 from reports.statistics.usual_band import IntervalFigures, Timeline
 from tests.truth.made_up import SECOND, phase_of, state_of
@@ -23,7 +24,7 @@ def _fault(
     slower: float = 1,
     outliers: float = 0.02,
     state: tuple[float, float] = (0, 0),
-) -> recovery.JudgedFaults:
+) -> list[FaultRow]:
     """`state`: how many intervals it lasts, and by how much it varies. `slower`: from the begin on."""
     count = before + 1 + lasts + 40
     level = state_of(random, count, *state)
@@ -45,28 +46,28 @@ def _fault(
     }  # fmt: skip
     schedule = {"load_begun_ns": 0, "actions": [action], "data": {"data_errors": 0, "scan": "x"}}
     phase = phase_of("soak", 0, count * SECOND, SECOND, schedule=schedule)
-    line, judged = Timeline(0, SECOND, count, layers), recovery.JudgedFaults()
+    line = Timeline(0, SECOND, count, layers)
     assert phase.schedule
-    recovery.judge_line(line, recovery.quiet_of(line, phase, phase.schedule), phase, phase.schedule, judged)
-    return judged
+    quiet = recovery.quiet_of(line, phase, phase.schedule)
+    return [row for row, _ in recovery.judge_line(line, quiet, phase, phase.schedule)]
 
 
 def _affected(*given: int, **more: Any) -> Callable[[Random], bool]:
-    return lambda random: _fault(random, *given, "unaffected", **more).rows[0].ok is False
+    return lambda random: _fault(random, *given, "unaffected", **more)[0].ok is False
 
 
 def _late(*given: int, **more: Any) -> Callable[[Random], bool]:
     """Told a time above 0, or no recovery at all."""
 
     def says(random: Random) -> bool:
-        [row] = _fault(random, *given, "recovers", **more).rows
+        [row] = _fault(random, *given, "recovers", **more)
         return row.recovered_s != 0 if row.ok is not None else False
 
     return says
 
 
 def _unrecovered(*given: int, **more: Any) -> Callable[[Random], bool]:
-    return lambda random: _fault(random, *given, "recovers", **more).rows[0].ok is False
+    return lambda random: _fault(random, *given, "recovers", **more)[0].ok is False
 
 
 _AFFECTS, _LATE = "a fault affects the load", "recovery from a fault took a time"

@@ -117,7 +117,7 @@ def _of_run(path: Path, phase: str, asked: AskedSizes) -> SizeResult:
     trace = _trace(path, keys, manifest.clock.dilation if manifest.clock else 1)
     latency = _read_latency(directory, stored, trace, keys)
     trace = replace(trace, measured_below=latency.disks if latency else None)
-    tunables = {**manifest.modules.get("zfs", {}), **{t.name: t.set for t in manifest.tunables if t.set}}
+    tunables = manifest.zfs_parameters
     arc, l2arc = _sizes_now(path, manifest, stored, tunables, asked)
     version = asked.version or (manifest.versions or {}).get("zfs")
     cpus = max((each.cpus for each in stored.cpu), default=0) if stored else 0

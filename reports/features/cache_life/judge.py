@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -91,22 +92,22 @@ def _points(reads: pl.DataFrame, phase: Phase, begin_ns: int, width_ns: int) -> 
     window = ((pl.col("time_ns") - begin_ns) // width_ns).alias("window")
     whole = max(1, (phase.end_ns - begin_ns) // width_ns)
     made = []
-    grouped = reads.with_columns(window).filter(pl.col("window").is_between(0, whole - 1))
-    for (number,), part in grouped.group_by("window", maintain_order=False):
-        ios = int(part["count"].sum())
+    inside = reads.with_columns(window).filter(pl.col("window").is_between(0, whole - 1))
+    for part in inside.sort("window").partition_by("window"):
+        number, ios = int(part["window"][0]), _count(part)
         sums = dict(part.group_by("tier").agg(pl.col("count").sum()).rows())
         p50_us = {
             str(tier): found / 1e3
-            for (tier,), rows in part.group_by("tier")
+            for (tier,), rows in part.sort("tier").group_by("tier", maintain_order=True)
             if (found := percentile_ns(_bins(rows), 0.5, ANY)) is not None
         }
-        end_ns = begin_ns + (int(str(number)) + 1) * width_ns
+        end_ns = begin_ns + (number + 1) * width_ns
         sample = max(
             (each for each in phase.caches if each.at_ns <= end_ns), key=lambda each: each.at_ns, default=None
         )
         made.append(
             CachePoint(
-                at_s=int(str(number)) * width_ns / 1e9,
+                at_s=number * width_ns / 1e9,
                 ios=ios,
                 shares={tier: count / max(1, ios) for tier, count in sorted(sums.items())},
                 p50_us=p50_us,
@@ -114,7 +115,7 @@ def _points(reads: pl.DataFrame, phase: Phase, begin_ns: int, width_ns: int) -> 
                 arc_bytes=sample.arc_bytes if sample else 0,
             )
         )
-    return sorted(made, key=lambda each: each.at_s)
+    return made
 
 
 def _bins(rows: pl.DataFrame) -> list[tuple[int, int, int]]:
@@ -146,8 +147,7 @@ def _feed_max(manifest: Manifest) -> float | None:
 
     In the experiment's time; the parameters are in the host's.
     """
-    set_ = {each.name: each.set for each in manifest.tunables}
-    values = {**manifest.modules.get("zfs", {}), **{name: value for name, value in set_.items() if value}}
+    values = manifest.zfs_parameters
     names = ("write_max", "write_boost", "feed_secs", "feed_min_ms", "feed_again")
     known = [number for name in names if (number := whole(values.get(f"l2arc_{name}", ""))) is not None]
     if len(known) < len(names):
@@ -174,12 +174,7 @@ def _imports(reads: pl.DataFrame, phase: Phase, devices: int) -> Iterator[CacheI
             begin_s=(each.begin_ns - phase.start_ns) / 1e9,
             end_s=(each.end_ns - phase.start_ns) / 1e9,
             window_s=max(0, width_ns) / 1e9,
-            share_before=_share(reads, *of_before, ("l2arc",)),
-            share_after=_share(reads, *of_after, ("l2arc",)),
-            cached_before=_share(reads, *of_before, ("dram", "l2arc")),
-            cached_after=_share(reads, *of_after, ("dram", "l2arc")),
-            reads_before=_count(_between(reads, *of_before)),
-            reads_after=_count(_between(reads, *of_after)),
+            **_answered(before=_between(reads, *of_before), after=_between(reads, *of_after)),
             rebuilt_s=(back.at_ns - each.begin_ns) / 1e9 if back else None,
             rebuilt_bytes=max(0, last.rebuilt_bytes - before.rebuilt_bytes),
             failures=last.rebuild_failures - before.rebuild_failures,
@@ -202,26 +197,30 @@ def _restart(manifest: Manifest, phase: Phase, latency: Latency) -> Iterator[Cac
         end_s=0,
         import_s=(made.import_ns - phase.start_ns) / 1e9,
         window_s=width_ns / 1e9,
-        share_before=_share(*of_before, ("l2arc",)),
-        share_after=_share(*of_after, ("l2arc",)),
-        cached_before=_share(*of_before, ("dram", "l2arc")),
-        cached_after=_share(*of_after, ("dram", "l2arc")),
-        reads_before=_count(_between(*of_before)),
-        reads_after=_count(_between(*of_after)),
+        **_answered(before=_between(*of_before), after=_between(*of_after)),
         rebuilt_s=None if made.rebuilt_ns is None else made.rebuilt_ns / 1e9,
         rebuilt_bytes=made.rebuilt_bytes,
         failures=made.failures,
     )
 
 
-def _share(reads: pl.DataFrame, begin_ns: int, end_ns: int, tiers: Sequence[str]) -> float | None:
-    """Of these tiers, of the reads in intervals that begin between the two; None of too few."""
-    part = _between(reads, begin_ns, end_ns)
-    ios = _count(part)
-    return _count(part.filter(pl.col("tier").is_in(tiers))) / ios if ios >= _FEWEST_READS else None
+def _answered(**reads: pl.DataFrame) -> dict[str, Any]:
+    """Fields of a CacheImport: of the reads before and after it, their number and who answered them."""
+    made: dict[str, Any] = {}
+    for when, mine in reads.items():
+        shares = {"share": _share(mine, ("l2arc",)), "cached": _share(mine, ("dram", "l2arc"))}
+        made |= {f"{name}_{when}": value for name, value in (*shares.items(), ("reads", _count(mine)))}
+    return made
+
+
+def _share(reads: pl.DataFrame, tiers: Sequence[str]) -> float | None:
+    """What these tiers answered; None of too few reads."""
+    ios = _count(reads)
+    return _count(reads.filter(pl.col("tier").is_in(tiers))) / ios if ios >= _FEWEST_READS else None
 
 
 def _between(reads: pl.DataFrame, begin_ns: int, end_ns: int) -> pl.DataFrame:
+    """Those in intervals that begin between the two."""
     return reads.filter(pl.col("time_ns").is_between(begin_ns, end_ns, closed="left"))
 
 
@@ -231,11 +230,8 @@ def _count(reads: pl.DataFrame) -> int:
 
 def answer(summary: Summary) -> Iterator[str]:
     """The first line: what is best known before a page is opened."""
-    told = [
-        text for each in summary.caches for text in (_of_cold(each), *map(_of_import, each.imports)) if text
-    ]
-    if told:
-        yield " ".join(told)
+    told = [text for each in summary.caches for text in (_of_cold(each), *map(_of_import, each.imports))]
+    yield from filter(None, [" ".join(filter(None, told))])
 
 
 def sentences(summary: Summary) -> Iterator[str]:
@@ -343,13 +339,15 @@ def _forecast(life: CacheLife) -> str:
     """How long the whole of the cache devices takes; "" where that is not known."""
     if not life.cold or not life.capacity_bytes:
         return ""
-    parts = []
-    if life.feed_max_bytes_per_s:
-        at = f"at the feed's most ({format_rate(life.feed_max_bytes_per_s)}, by the parameters of the module)"
-        parts.append(f"{_time(life.capacity_bytes / life.feed_max_bytes_per_s)} {at}")
-    if life.fed_bytes_per_s:
-        at = f"at the rate of this phase ({format_rate(life.fed_bytes_per_s)})"
-        parts.append(f"{_time(life.capacity_bytes / life.fed_bytes_per_s)} {at}")
+    rates = (
+        ("at the feed's most", life.feed_max_bytes_per_s, ", by the parameters of the module"),
+        ("at the rate of this phase", life.fed_bytes_per_s, ""),
+    )
+    parts = [
+        f"{_time(life.capacity_bytes / rate)} {at} ({format_rate(rate)}{by})"
+        for at, rate, by in rates
+        if rate
+    ]
     size = format_decimal_bytes(life.capacity_bytes)
     return f"To write the cache devices once as a whole ({size}) takes {listed(parts)}." if parts else ""
 

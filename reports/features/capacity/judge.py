@@ -32,13 +32,10 @@ def _row(phase: Phase, load: OpenLoop) -> CapacityRow:
     kind: dict[str, Any] = {
         "phase": phase.name, "op": load.op, "block_bytes": load.block_bytes, "threads": load.threads,
     }  # fmt: skip
-    if found is None or not found.steps:
-        points: tuple[RatePoint, ...] = (_point(load),)
-        if found is None:
-            return CapacityRow(**kind, points=points)
-    else:
-        steps = sorted(found.steps, key=lambda step: (step.load.rate_per_s, step.purpose == "confirm"))
-        points = tuple(_point(step.load, step) for step in steps)
+    if found is None:
+        return CapacityRow(**kind, points=(_point(load),))
+    steps = sorted(found.steps, key=lambda step: (step.load.rate_per_s, step.purpose == "confirm"))
+    points = tuple(_point(step.load, step) for step in steps) or (_point(load),)
     return CapacityRow(
         **kind, limit_us=found.p99_max_ns / 1e3, end=found.end, rate_per_s=found.rate_per_s,
         broken_per_s=found.broken_per_s, why=found.why, points=points,
@@ -142,8 +139,7 @@ def _judge(manifest: Manifest, _: object, __: object) -> Judged:
 def _answer(summary: Summary) -> Iterator[str]:
     """The first of several has the others beside it."""
     texts = zip(summary.capacity, sentences(summary.capacity), strict=True)
-    if whole := " ".join(text for row, text in texts if row.end):
-        yield whole
+    yield from filter(None, [" ".join(text for row, text in texts if row.end)])
 
 
 def _lines(summary: Summary) -> Iterator[str]:

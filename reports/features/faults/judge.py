@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,21 +46,24 @@ _TOGETHER = (1, 2, 3, 5, 10, 20, 50, 100)
 IN_A_ROW = 3
 
 
-@dataclass
-class JudgedFaults:
+class JudgedFaults(NamedTuple):
     """`rows`, `checks`: of summary.json."""
 
-    outcomes: list[Outcome] = field(default_factory=list)
-    rows: list[FaultRow] = field(default_factory=list)
-    checks: list[FaultChecks] = field(default_factory=list)
+    outcomes: list[Outcome]
+    rows: list[FaultRow]
+    checks: list[FaultChecks]
 
 
 def judge(manifest: Manifest, latency: Latency) -> JudgedFaults:
     """All phases with a schedule."""
-    judged = JudgedFaults()
+    judged = JudgedFaults([], [], [])
     for phase in manifest.phases:
-        if phase.schedule:
-            _judge_phase(phase, phase.schedule, latency, judged)
+        if schedule := phase.schedule:
+            for row, outcome in judge_line(*_line_of(latency, phase, schedule), phase, schedule):
+                judged.rows.append(row)
+                judged.outcomes.append(outcome)
+            judged.checks.append(_checked(phase, schedule))
+            judged.outcomes.extend(_errors(phase.name, schedule))
     return judged
 
 
@@ -69,11 +73,10 @@ def disturbed(phase: Phase, latency: Latency) -> Iterator[tuple[int, int]]:
     Where it did not recover, until the time that it may take, or the end of the phase; where that was not
     judged, until its own end.
     """
-    judged = JudgedFaults()
-    if phase.schedule:
-        judge_line(*_line_of(latency, phase, phase.schedule), phase, phase.schedule, judged)
+    if phase.schedule is None:
+        return
     zero_ns = _zero_ns(phase)
-    for row in judged.rows:
+    for row, _ in judge_line(*_line_of(latency, phase, phase.schedule), phase, phase.schedule):
         if row.kind == "fault" and row.begin_s is not None:
             since_s = row.begin_s if row.lasted or row.end_s is None else row.end_s
             longest_s = math.inf if row.ok is False else 0.0
@@ -140,14 +143,9 @@ def _line_of(latency: Latency, phase: Phase, schedule: Schedule) -> tuple[Timeli
     return best
 
 
-def _judge_phase(phase: Phase, schedule: Schedule, latency: Latency, judged: JudgedFaults) -> None:
-    judge_line(*_line_of(latency, phase, schedule), phase, schedule, judged)
-    _judge_errors(phase, schedule, judged)
-
-
 def judge_line(
-    line: Timeline, quiet: np.ndarray, phase: Phase, schedule: Schedule, judged: JudgedFaults
-) -> None:
+    line: Timeline, quiet: np.ndarray, phase: Phase, schedule: Schedule
+) -> Iterator[tuple[FaultRow, Outcome]]:
     """Each fault and event. `quiet`: whether nothing declared went on in each interval; it is changed."""
     zero_ns = _zero_ns(phase)
     band = None
@@ -155,16 +153,13 @@ def judge_line(
         row = _row(phase, each, zero_ns)
         if why := _missing(phase, each):
             row = row.model_copy(update={"id": _code(each), "why": why})
-            judged.outcomes.append(_outcome(_code(each), phase, each, why))
+            yield row, _outcome(_code(each), phase, each, why)
         elif each.kind == "event":
-            row = row.model_copy(update={"ok": True})
-            judged.outcomes.append(_outcome(_code(each), phase, each))
+            yield row.model_copy(update={"ok": True}), _outcome(_code(each), phase, each)
         else:
             assert each.begin_ns is not None
             band = _band(line, quiet, line.index(each.begin_ns)) or band
-            row, outcome = _judge_fault(phase, each, line, (quiet, band), row)
-            judged.outcomes.append(outcome)
-        judged.rows.append(row)
+            yield _judge_fault(phase, each, line, (quiet, band), row)
 
 
 def _code(each: ScheduledAction) -> str:
@@ -365,23 +360,24 @@ def _limits(row: FaultRow) -> str:
     )
 
 
-def _judge_errors(phase: Phase, schedule: Schedule, judged: JudgedFaults) -> None:
+def _has_faults(schedule: Schedule) -> bool:
+    return any(each.kind == "fault" for each in schedule.actions)
+
+
+def _checked(phase: Phase, schedule: Schedule) -> FaultChecks:
     """Errors that clients saw, and whether all data is there."""
-    faults = any(each.kind == "fault" for each in schedule.actions)
-    data = schedule.data or DataCheck(
-        why="the kit cannot read back what an appliance holds" if faults else ""
-    )
-    judged.checks.append(
-        FaultChecks(
-            phase=phase.name, client_errors=schedule.client_errors, retransmissions=schedule.retransmissions,
-            vdevs=schedule.vdevs, data_errors=data.data_errors, scan=data.scan, why=data.why,
-        )
+    why = "the kit cannot read back what an appliance holds" if _has_faults(schedule) else ""
+    data = schedule.data or DataCheck(why=why)
+    return FaultChecks(
+        phase=phase.name, client_errors=schedule.client_errors, retransmissions=schedule.retransmissions,
+        vdevs=schedule.vdevs, data_errors=data.data_errors, scan=data.scan, why=data.why,
     )  # fmt: skip
-    if faults:
-        judged.outcomes += _errors(phase.name, schedule)
 
 
 def _errors(phase: str, schedule: Schedule) -> Iterator[Outcome]:
+    """The same of a phase with faults: nobody asks it of events."""
+    if not _has_faults(schedule):
+        return
     if schedule.client_errors:
         text = (
             f"{schedule.client_errors} NFS calls of the clients were answered with an error while faults "

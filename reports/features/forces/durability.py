@@ -39,12 +39,11 @@ def durability(manifest: Manifest, phase: Phase) -> Durability:
     dataset = manifest.dataset.properties if manifest.dataset else None
     if not phase.on_devices and (dataset or {}).get("sync") == "disabled":
         return Durability("memory", "sync=disabled: the server answers from memory, and nothing is durable")
-    return _flushed(manifest, phase)
+    return _flushed(manifest, phase, phase.forces)
 
 
-def _flushed(manifest: Manifest, phase: Phase) -> Durability:
+def _flushed(manifest: Manifest, phase: Phase, forces: Forces) -> Durability:
     """By the write caches of the devices that hold the writes, and the FLUSH commands that reached them."""
-    assert phase.forces is not None
     known = {str(each.name): each for each in manifest.testbed.devices}
     holding = _holding(known, phase)
     if not holding:
@@ -58,7 +57,7 @@ def _flushed(manifest: Manifest, phase: Phase) -> Durability:
         return Durability(
             "unknown", f"the write cache of {', '.join(counts)}, or its FLUSH commands, are not known"
         )
-    return _of_volatile(manifest, phase, phase.forces, counts)
+    return _of_volatile(manifest, phase, forces, counts)
 
 
 def _of_volatile(manifest: Manifest, phase: Phase, forces: Forces, counts: Counts) -> Durability:

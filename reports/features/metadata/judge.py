@@ -95,8 +95,7 @@ def _taken(row: Row, looks: bool) -> str:
 
 def _answer(summary: Summary) -> Iterator[str]:
     """Renames and removals wait for the log as creations do."""
-    if said := " ".join(sentences(summary, (*_OPENS, "list", "ls"))):
-        yield said
+    yield from filter(None, [" ".join(sentences(summary, (*_OPENS, "list", "ls")))])
 
 
 FEATURE = Feature(lambda manifest, _, __: Judged({"metadata": describe(manifest)}), answer=_answer)

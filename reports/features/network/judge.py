@@ -38,11 +38,10 @@ def parts_of(phase: Phase) -> Iterator[LatencyParts]:
     """Of each op with a mean at the clients."""
     for op in dict.fromkeys(each.op for each in phase.sums if each.layer == CLIENT and each.ios):
         mine, served = (_sums(phase, layer, op) for layer in (CLIENT, SERVER))
-        ios, client_us, nfsd_us = _ios(mine), _mean_us(mine), None
-        # Then a call of nfsd is an I/O of the clients.
-        if _ios(served) == ios:
-            nfsd_us = _mean_us(served)
-        found = LatencyParts(op=op, ios=ios, client_us=client_us, nfsd_us=nfsd_us)
+        ios = _ios(mine)
+        # Where they are as many, a call of nfsd is an I/O of the clients.
+        nfsd_us = _mean_us(served) if _ios(served) == ios else None
+        found = LatencyParts(op=op, ios=ios, client_us=_mean_us(mine), nfsd_us=nfsd_us)
         yield found.model_copy(update=_of_network(found, mine, {each.host: each for each in phase.network}))
 
 

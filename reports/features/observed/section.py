@@ -15,14 +15,18 @@ def section(manifest: Manifest, summary: Summary) -> Section | None:
     """Of an observed server: what its clients waited for, or its own programs."""
     if not manifest.observed or not summary.observed:
         return None
-    values: dict[str, object] = {"most_rows": _MOST_ROWS, "saved": [*saved(summary.observed)]}
-    waited_ns = sum(row.waited_ns for row in summary.observed)
-    values |= {"files": manifest.observed.files, "waited_ns": waited_ns or 1}
-    if manifest.observed.local:
-        return Section("observed", "By program", "observed/programs.html.j2", values)
-    values["tables"] = [
-        ("by file system", "file_system", together(summary.observed, "client")),
-        ("by client", "client", together(summary.observed, "file_system")),
+    rows, local = summary.observed, manifest.observed.local
+    tables = [
+        ("I/Os and waiting by file system", {"File system": "file_system"}, together(rows, "client")),
+        ("I/Os and waiting by client", {"Client": "client"}, together(rows, "file_system")),
     ]
-    values["operations"] = manifest.observed.operations
-    return Section("observed", "By file system and client", "observed/observed.html.j2", values)
+    if local:
+        names = {"Program": "program", "File system": "file_system"}
+        tables = [("Calls and waiting by program, file system", names, [*rows])]
+    values = {
+        "tables": tables, "most_rows": _MOST_ROWS, "saved": [*saved(rows)], "local": local,
+        "files": manifest.observed.files, "operations": () if local else manifest.observed.operations,
+        "waited_ns": sum(row.waited_ns for row in rows) or 1,
+    }  # fmt: skip
+    title = "By program" if local else "By file system and client"
+    return Section("observed", title, "observed/observed.html.j2", values)

@@ -16,12 +16,11 @@ from kit.store.checks.outcome import Outcome, Verdict
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest, Moment, PowerLoss
 from kit.store.parts.power_loss import Bound, Control, PowerLossResult
+from kit.store.stored import Json
 from kit.store.summary import Row, Summary
 from reports.features.feature import Feature, Judged
 from reports.statistics import proportion
 from reports.verdict.outcomes import verdict_of
-
-Json = dict[str, Any]
 
 # Ids of the classes, in the order of their weight, and what was there instead.
 CLASSES = {
@@ -99,19 +98,27 @@ def answer(told: PowerLossResult | None) -> list[str]:
     """That nothing was lost, of what was looked for, and what that says; of a run with power losses."""
     if told is None:
         return []
-    counted = told.bound.of if told.bound else told.moments
-    losses = f"{counted} power loss{'es' * (counted != 1)}"
+    losses = _losses(told.bound.of if told.bound else told.moments)
+    records = of_records(told.looked_at, told.acknowledged)
+    text = f"{losses} lost none of {records}."
     if told.scope == _APPLIANCE:
-        records = of_records(told.looked_at, told.acknowledged)
         text = f"The export kept its word: {commas(told.looked_at)} of {records} survived {losses}."
-        return [f"{text} {_share(told)}".strip()]
-    return [f"{losses} lost none of {of_records(told.looked_at, told.acknowledged)}. {_share(told)}".strip()]
+    return [f"{text} {_share(told)}".strip()]
+
+
+def _losses(number: int) -> str:
+    return f"{number} power loss{'es' * (number != 1)}"
 
 
 def counts_of(moment: Moment) -> dict[str, int]:
     """Records by class: found at once, or after one more power cycle, whichever are more."""
     again = moment.again
     return {name: max(getattr(moment, name), getattr(again, name) if again else 0) for name in CLASSES}
+
+
+def lost_of(moments: Sequence[Moment]) -> int:
+    """Records of all classes."""
+    return sum(sum(counts_of(moment).values()) for moment in moments)
 
 
 def is_proven(moment: Moment) -> bool:
@@ -122,10 +129,8 @@ def is_proven(moment: Moment) -> bool:
     return bool(grown) and all(grown.values())
 
 
-def table(power_loss: PowerLoss | None) -> Json | None:
+def table(power_loss: PowerLoss) -> Json:
     """What the page shows: a row for each power loss and for the control, and what they say together."""
-    if power_loss is None or not power_loss.moments:
-        return None
     named = [(str(number), moment) for number, moment in enumerate(power_loss.moments, 1)]
     named += [("control", moment) for moment in power_loss.control_moments]
     rows = [
@@ -158,7 +163,7 @@ def _proof_text(moment: Moment) -> str:
 def _counted(power_loss: PowerLoss) -> list[Moment]:
     """The power losses that count: proven ones, and those with a loss, which prove themselves."""
     moments = [moment for moment in power_loss.moments if moment.looked_at]
-    return [moment for moment in moments if is_proven(moment) or any(counts_of(moment).values())]
+    return [moment for moment in moments if is_proven(moment) or lost_of([moment])]
 
 
 def _records(moments: Sequence[Moment]) -> str:
@@ -175,7 +180,8 @@ def of_records(looked_at: int, acknowledged: int) -> str:
 def result(power_loss: PowerLoss) -> PowerLossResult:
     moments, counted = power_loss.moments, _counted(power_loss)
     classes = {name: sum(counts_of(moment)[name] for moment in moments) for name in CLASSES}
-    with_loss = sum(any(counts_of(moment).values()) for moment in counted)
+    with_loss = sum(lost_of([moment]) > 0 for moment in counted)
+    # What is not known is not stored.
     more: dict[str, Any] = {}
     if counted:
         low, high = proportion.interval(with_loss, len(counted))
@@ -184,7 +190,7 @@ def result(power_loss: PowerLoss) -> PowerLossResult:
     return PowerLossResult(
         moments=len(moments),
         acknowledged=sum(moment.acknowledged for moment in moments),
-        lost=sum(classes.values()),
+        lost=lost_of(moments),
         moments_with_loss=with_loss,
         looked_at=sum(moment.looked_at for moment in moments),
         after_ns=max((moment.after_ns for moment in moments), default=0),
@@ -199,7 +205,7 @@ def result(power_loss: PowerLoss) -> PowerLossResult:
             kind=power_loss.control,
             acknowledged=sum(moment.acknowledged for moment in control),
             looked_at=sum(moment.looked_at for moment in control),
-            lost=sum(sum(counts_of(moment).values()) for moment in control),
+            lost=lost_of(control),
         ),
         **more,
     )
@@ -222,7 +228,7 @@ def _share(told: PowerLossResult) -> str:
     if told.moments_with_loss:
         return f"{low} to {high} of power losses like these lose data (95 % confidence)."
     most = f"fewer than {high} of power losses like these lose data"
-    can = f"{told.bound.of} power loss{'es' * (told.bound.of != 1)} can show no more than this"
+    can = f"{_losses(told.bound.of)} can show no more than this"
     return f"{can}: {most} (95 % confidence)."
 
 
@@ -286,7 +292,7 @@ def _open(power_loss: PowerLoss) -> list[Outcome]:
             )
         )
     control = power_loss.control_moments
-    if not any(any(counts_of(moment).values()) for moment in control):
+    if not lost_of(control):
         who, unstable = _CONTROLS.get(power_loss.control), power_loss.control == "unstable"
         why = _KEPT_MEMORY if unstable else _NO_TEETH
         text = f"{who} lost none of {_records(control)}: {why}"
@@ -301,8 +307,7 @@ def _control_sentence(power_loss: PowerLoss) -> str:
     who = _CONTROLS.get(power_loss.control)
     if not control or not who:
         return ""
-    lost = sum(sum(counts_of(moment).values()) for moment in control)
-    return f"{who[0].upper()}{who[1:]} lost {lost} of {_records(control)}: the test sees a loss."
+    return f"{who[0].upper()}{who[1:]} lost {lost_of(control)} of {_records(control)}: the test sees a loss."
 
 
 def _judged(manifest: Manifest, _: Latency, __: Sequence[Row]) -> Judged:

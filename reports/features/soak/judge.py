@@ -25,7 +25,6 @@ from reports.statistics.quantiles import percentiles_ns
 from reports.statistics.ratios import RatioRange
 
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
-# From this ratio on the sentence says "times", not percent.
 
 
 def judge(manifest: Manifest, latency: Latency, _: Sequence[Row]) -> Judged:
@@ -90,11 +89,9 @@ def _described(soak: Soak, phase: Phase, latency: Latency) -> SoakPhase:
     edges = _edges(phase, soak.row_ns)
     # What a fault did has a limit of its own; drift is what stays.
     felt = [pl.col("time_ns").is_between(*span, closed="left") for span in disturbed(phase, latency)]
-    steady = mine.filter(~pl.any_horizontal(felt)) if felt else mine
     # A late interval belongs to the last row.
     row = np.searchsorted(np.array(edges[1:-1]), mine["time_ns"].to_numpy(), side="right")
-    mine = mine.with_columns(row=pl.Series(row, dtype=pl.Int64))
-    expected = set(phase.expected_tiers) or {"all"}
+    mine = mine.with_columns(pl.Series("row", row, dtype=pl.Int64), steady=~pl.any_horizontal(False, *felt))
     kinds = mine.filter(pl.col("op") != "commit").select("layer", "op", "tier").unique().sort("op", "tier")
     _, column_ns = latency.stretch(phase)
     return SoakPhase(
@@ -102,10 +99,7 @@ def _described(soak: Soak, phase: Phase, latency: Latency) -> SoakPhase:
         row_ns=soak.row_ns,
         duration_ns=phase.end_ns - phase.start_ns,
         stopped=next((event.text for event in phase.events if event.kind == STOP_RULE), None),
-        tiers=tuple(
-            _tier(soak, phase, (mine, steady), edges, kind, column_ns, judged=kind["tier"] in expected)
-            for kind in kinds.iter_rows(named=True)
-        ),
+        tiers=tuple(_tier(soak, phase, mine, edges, kind, column_ns) for kind in kinds.iter_rows(named=True)),
     )
 
 
@@ -116,21 +110,18 @@ def _edges(phase: Phase, row_ns: int) -> list[int]:
 
 
 def _tier(
-    soak: Soak, phase: Phase, all_and_steady: tuple[pl.DataFrame, pl.DataFrame], edges: Sequence[int],
-    kind: dict[str, str], column_ns: int, *, judged: bool,
-) -> SoakTier:  # fmt: skip
-    """`all_and_steady`: all cells, and those that are no part of a fault."""
-    cells = all_and_steady[0]
-    mine, steady = (
-        each.filter((pl.col("op") == kind["op"]) & (pl.col("tier") == kind["tier"]))
-        for each in all_and_steady
-    )
+    soak: Soak, phase: Phase, cells: pl.DataFrame, edges: Sequence[int], kind: dict[str, str], column_ns: int
+) -> SoakTier:
+    """`cells`: of all kinds, with `row` and whether they are `steady`, no part of a fault."""
+    mine = cells.filter((pl.col("op") == kind["op"]) & (pl.col("tier") == kind["tier"]))
+    steady = mine.filter("steady")
     spans = list(itertools.pairwise(edges))
     every, bins = np.zeros(len(spans), dtype=np.int64), [[] for _ in spans]  # type: ignore[var-annotated]
     np.add.at(every, cells["row"].to_numpy(), cells["count"].to_numpy())
     summed = mine.group_by("row", "lo_ns", "hi_ns").agg(pl.col("count").sum()).sort("row", "lo_ns")
     for row, *each in summed.rows():
         bins[row].append(each)
+    judged = kind["tier"] in (phase.expected_tiers or ("all",))
     limits = {"p50": soak.p50_drift_max, "p99": soak.p99_drift_max} if judged else {}
     return SoakTier(
         **kind,

@@ -39,9 +39,7 @@ def describe(manifest: Manifest) -> list[SpecialRow]:
 
 
 def _small_blocks_part(manifest: Manifest) -> float:
-    set_ = {each.name: each.set for each in manifest.tunables}
-    percent = set_.get(_RESERVE) or manifest.modules.get("zfs", {}).get(_RESERVE) or str(_RESERVE_PERCENT)
-    number = whole(percent)
+    number = whole(manifest.zfs_parameters.get(_RESERVE) or str(_RESERVE_PERCENT))
     return 1 - min(_RESERVE_PERCENT if number is None else number, 100) / 100
 
 
@@ -70,9 +68,9 @@ def _of_reads(rows: Sequence[Row], use: SpecialUse, part: float) -> Iterator[str
     if "special" not in by_tier:
         return
     first, *others = (by_tier.pop("special"), *by_tier.values())
-    parts = [f"the special vdev answers {_share(first)} of the reads{_p50(first)}"]
-    parts += [f"{tier_name(row.tier)} {_share(row)}{_p50(row)}" for row in others]
-    text = listed(parts)
+    own = f"the special vdev answers {format_percent(first.share)} of the reads{_p50(first)}"
+    besides = [f"{tier_name(row.tier)} {format_percent(row.share)}{_p50(row)}" for row in others]
+    text = listed([own, *besides])
     yield f"{text[0].upper()}{text[1:]}{_full(others, use, part)}."
 
 
@@ -97,7 +95,7 @@ def _of_writes(rows: Sequence[Row], summary: Summary, *, in_place: bool) -> Iter
     p50 = f"p50 {format_latency(most.p50_us)}" if most.p50_us else ""
     known = ", ".join(filter(None, [f"OpenZFS {version.split('-')[0]}" if version else "", p50]))
     said = f" ({known})" if known else ""
-    part = "" if most.share > 1 - _LEAST_SHARE else f" for {_share(most)} of them"
+    part = "" if most.share > 1 - _LEAST_SHARE else f" for {format_percent(most.share)} of them"
     if most.tier == "special":
         yield f"Synchronous writes wait for the special vdev{said}{part}, which has their log."
     elif in_place:
@@ -113,11 +111,7 @@ def _of_writes(rows: Sequence[Row], summary: Summary, *, in_place: bool) -> Iter
 
 def _is_older(version: str) -> bool:
     found = re.match(r"(\d{1,4})\.(\d{1,4})", version)
-    return bool(found) and (int(found[1]), int(found[2])) < _LOG_SINCE  # type: ignore[index]
-
-
-def _share(row: Row) -> str:
-    return format_percent(row.share)
+    return found is not None and (int(found[1]), int(found[2])) < _LOG_SINCE
 
 
 def _p50(row: Row) -> str:
@@ -125,8 +119,7 @@ def _p50(row: Row) -> str:
 
 
 def _answer(summary: Summary) -> Iterator[str]:
-    if said := " ".join(dict.fromkeys(sentences(summary))):
-        yield said
+    yield from filter(None, [" ".join(dict.fromkeys(sentences(summary)))])
 
 
 FEATURE = Feature(lambda manifest, _, __: Judged({"special": describe(manifest)}), answer=_answer)

@@ -23,7 +23,7 @@ def batches_figure(batches: Batches) -> Figure:
     traces: list[Trace] = [
         {
             "type": "scatter", "x": records, "y": [rate for _, _, rate in batches.points], "mode": "markers",
-            "name": "measured", "marker": {"size": 9, "color": palette.scale("slog")[1][1]},
+            "name": "measured", "marker": {"size": 9, "color": palette.line("slog")},
             "hovertemplate": "%{x} records a force: %{y:,.0f} records/s<extra></extra>",
         },
         _line("a + b n", along, [n / batches.us(n) * 1e6 for n in along], "solid"),
@@ -41,8 +41,7 @@ def batches_figure(batches: Batches) -> Figure:
     table += [[n, us, batches.us(n), rate] for n, us, rate in batches.points]
     return Figure(
         plotly_text(f"{batches.phase}: records a second by records a force"), traces, layout,
-        plotly_text(batches.sentence, 600), about={"per": ""}, csv=table,
-        narrow={"margin": {"l": 50, "r": 8}},
+        plotly_text(batches.sentence, 600), csv=table, narrow={"margin": {"l": 50, "r": 8}},
     )  # fmt: skip
 
 

@@ -82,7 +82,7 @@ def _maps(frame: pl.DataFrame, runs: tuple[int, int], sides: Side, name: str, la
     anchors = [figure.anchor(f"x{n}", f"y{n}") for n, *_ in _PANELS]
     loads = dict.fromkeys(load_of(p, manifest) for p, manifest in phases)
     caption = f"{'; '.join(loads)}. {heat_map.rows_text(shown)}"
-    return Figure(title, [*data, *anchors], _layout(shown), caption, about={"per": ""})
+    return Figure(title, [*data, *anchors], _layout(shown), caption)
 
 
 def _layout(shown: heat_map.CountGrid) -> Layout:

@@ -92,8 +92,7 @@ def _over(
             trace["mode"] = "markers"
     caption = "100 %: as A. Latency above it: B is slower. Bars: 95 % over rounds, or within one round."
     return Figure(
-        f"{axis.name}: {phase}", traces, layout, caption, about={"per": ""}, csv=table,
-        narrow={"margin": {"l": 46, "r": 12}},
+        f"{axis.name}: {phase}", traces, layout, caption, csv=table, narrow={"margin": {"l": 46, "r": 12}},
     )  # fmt: skip
 
 
@@ -133,7 +132,7 @@ def _figure(axis: SeriesAxis, phase: str, lines: Sequence[SeriesLine]) -> Figure
         for trace in traces:
             trace["mode"] = "lines+markers" if trace["name"] == "published" else "markers"
     return Figure(
-        f"{axis.name}: {phase}", traces, layout, _caption(lines), about={"per": ""}, csv=_table(axis, lines),
+        f"{axis.name}: {phase}", traces, layout, _caption(lines), csv=_table(axis, lines),
         narrow={"margin": {"l": 64 if places and places[1] else 46, "r": 12}},
     )  # fmt: skip
 

@@ -19,7 +19,6 @@ from reports.series.view import SeriesLine, merged_rows, passes_of
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up")
 _HUES = ("l2arc", "pool", "slog", "dram")
-_PASS: Trace = {"mode": "lines", "showlegend": False, "opacity": 0.5}
 Key = tuple[str, str]
 
 
@@ -71,38 +70,40 @@ def _height(rows: Sequence[Mapping[Key, CellRow]], key: Key) -> float:
 
 
 def _passes(look: Look, key: Key, name: str) -> Iterator[Trace]:
-    """A thin line for each round."""
+    """p50 of one tier in each round."""
 
     def p50_s(cell: SeriesCell) -> float | None:
         found = next((row.p50_us for row in merged_rows(cell) if (row.op, row.tier) == key), None)
         return found / 1e6 if found else None
 
-    tier = look.hue or key[1]
-    yield from _thin(look, p50_s, name, {"tier": tier}, palette.scale(tier)[1][1], ("x", "y"))
+    yield from _thin(look, p50_s, name, look.hue or key[1], "")
+
+
+def _painted(hue: str | None) -> tuple[Trace, Trace]:
+    """`meta` and colour of a trace: of a tier, or that of the page's text."""
+    return ({"tier": hue}, {"color": palette.line(hue)}) if hue else ({"ink": True}, {})
 
 
 def _thin(
-    look: Look,
-    value: Callable[[SeriesCell], float | None],
-    name: str,
-    meta: Trace,
-    colour: Any,
-    axes: tuple[str, str],
+    look: Look, value: Callable[[SeriesCell], float | None], name: str, hue: str | None, number: str
 ) -> Iterator[Trace]:
+    """A thin line for each round."""
+    meta, coloured = _painted(hue)
     rounds = [passes_of(cell) for cell, _ in look.line.cells]
-    for number in range(max(map(len, rounds), default=0)):
-        y = [value(each[number]) if number < len(each) else None for each in rounds]
+    for at in range(max(map(len, rounds), default=0)):
+        y = [value(each[at]) if at < len(each) else None for each in rounds]
         yield {
-            **_PASS, "type": "scatter", "x": list(look.x), "y": y, "xaxis": axes[0], "yaxis": axes[1],
-            "name": f"{plotly_text(name)} pass {number + 1}", "legendgroup": plotly_text(name), "meta": meta,
-            "line": {"width": 1, "dash": look.dash, **({"color": colour} if colour else {})},
-            "hovertemplate": f"pass {number + 1}: %{{y:.4~s}}<extra>{plotly_text(name)}</extra>",
+            "mode": "lines", "showlegend": False, "opacity": 0.5, "type": "scatter", "x": list(look.x),
+            "y": y, "xaxis": f"x{number}", "yaxis": f"y{number}",
+            "name": f"{plotly_text(name)} pass {at + 1}", "legendgroup": plotly_text(name), "meta": meta,
+            "line": {"width": 1, "dash": look.dash, **coloured},
+            "hovertemplate": f"pass {at + 1}: %{{y:.4~s}}<extra>{plotly_text(name)}</extra>",
         }  # fmt: skip
 
 
 def _tier(look: Look, rows: Sequence[CellRow | None], tier: str, name: str) -> Iterator[Trace]:
     hue = look.hue or tier
-    colour = palette.scale(hue)[1][1]
+    colour = palette.line(hue)
     p50, p99, ranges = (
         [getattr(row, name, None) for row in rows] for name in ("p50_us", "p99_us", "p50_range_us")
     )
@@ -152,15 +153,14 @@ def _words(cell: SeriesCell, value: str, row: CellRow | None) -> str:
 def rates(look: Look, value: Callable[[SeriesCell], float | None], name: str, number: str) -> Iterator[Trace]:
     """A figure of the cells on the axes with that number; each pass beside it."""
     # One line has the colour of the page's text; several have those that they have above.
-    meta: Trace = {"tier": look.hue} if look.hue else {"ink": True}
-    coloured: Trace = {"color": palette.scale(look.hue)[1][1]} if look.hue else {}
-    axes = f"x{number}", f"y{number}"
-    yield from _thin(look, value, look.line.name or name, meta, coloured.get("color"), axes)
+    meta, coloured = _painted(look.hue)
+    yield from _thin(look, value, look.line.name or name, look.hue, number)
     extra = plotly_text(", ".join(filter(None, (look.line.name, name))))
     yield {
         "type": "scatter", "x": list(look.x), "y": [value(cell) for cell, _ in look.line.cells],
-        "xaxis": axes[0], "yaxis": axes[1], "mode": "lines+markers", "name": name, "showlegend": False,
-        "legendgroup": plotly_text(look.line.name), "marker": {"size": 7, "symbol": look.symbols, **coloured},
+        "xaxis": f"x{number}", "yaxis": f"y{number}", "mode": "lines+markers", "name": name,
+        "showlegend": False, "legendgroup": plotly_text(look.line.name),
+        "marker": {"size": 7, "symbol": look.symbols, **coloured},
         "line": {"width": 2, "dash": look.dash, **coloured}, "meta": meta,
         "hovertemplate": "%{y:.4~g}<extra>" + extra + "</extra>",
     }  # fmt: skip
@@ -172,7 +172,7 @@ def over(look: Look, tier: str, name: str, points: Sequence[tuple[Any, ComparedC
     label = plotly_text(", ".join(filter(None, (look.line.name, words))))
     ends = [row.interval or row.range or (row.ratio, row.ratio) for _, row in points]
     ratios = [row.ratio for _, row in points]
-    colour = {"color": palette.scale(look.hue or tier)[1][1]}
+    colour = {"color": palette.line(look.hue or tier)}
     return {
         "type": "scatter", "x": [place for place, _ in points], "y": ratios, "mode": "lines+markers",
         "name": label, "meta": {"ink": True} if name == "ios_per_s" else {"tier": look.hue or tier},

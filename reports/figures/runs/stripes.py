@@ -21,8 +21,8 @@ _NO_LINE: Trace = {"width": 0}
 _LOCK_STEP, _QUEUED, _ALONE = "slog", "pool", "l2arc"
 
 
-def figures(found: Stripes) -> list[Figure]:
-    """One figure: the share of N times the mean drive, MB/s, and latencies of a stripe."""
+def by_number(found: Stripes) -> Figure:
+    """The share of N times the mean drive, MB/s, and latencies of a stripe."""
     traces = [*_shares(found), *_rates(found), *_latencies(found)]
     seen = [v for trace in traces if trace.get("yaxis") == "y3" for v in trace["y"]]
     low, high = min(seen, default=1e-3), max(seen, default=1e-2)
@@ -47,10 +47,8 @@ def figures(found: Stripes) -> list[Figure]:
         f"From {commas(found.samples)} chunks of each drive alone. Beyond the measured arrays the expected "
         "rate is a prediction. Bars: 95 % range, within this run."
     )
-    return [
-        Figure("Stripes by number of drives", traces, layout, caption, about={"per": ""}, csv=_table(found),
-               narrow={"margin": {"l": 46, "r": 12}, "xaxis": few})
-    ]  # fmt: skip
+    narrow = {"margin": {"l": 46, "r": 12}, "xaxis": few}
+    return Figure("Stripes by number of drives", traces, layout, caption, csv=_table(found), narrow=narrow)
 
 
 def _ticks(numbers: Sequence[int], most: int) -> Layout:
@@ -66,6 +64,12 @@ def _line(x: Sequence[int], y: Sequence[float], name: str, axis: str = "", **val
         "hovertemplate": "%{x} drives: %{y:.3~s}B/s<extra>" + name + "</extra>",
         **values,
     }  # fmt: skip
+
+
+def _dotted(line: Trace, hue: str, size: int = 6, **values: Any) -> Trace:
+    """`line` with a marker at each point."""
+    marker = {"size": size, "color": palette.line(hue)}
+    return {**line, "mode": "lines+markers", "marker": marker, **values}
 
 
 def _shares(found: Stripes) -> list[Trace]:
@@ -105,12 +109,12 @@ def _points(arrays: Sequence[MeasuredArray], whole: Sequence[float], name: str, 
     """Measured rates over `whole`, with what their I/Os leave open."""
     shares = [each.bytes_per_s / of for each, of in zip(arrays, whole, strict=True)]
     around = [share * each.reach for each, share in zip(arrays, shares, strict=True)]
-    return {
-        **_line([each.number for each in arrays], shares, name, line=_hue(hue, width=2), meta={"tier": hue}),
-        "mode": "lines+markers", "marker": {"size": 8, "color": palette.scale(hue)[1][1]},
-        "error_y": {"type": "data", "array": around, "thickness": 1.5, "width": 4},
-        "hovertemplate": "%{x} drives: %{y:.1%}<extra>" + name + "</extra>",
-    }  # fmt: skip
+    numbers = [each.number for each in arrays]
+    return _dotted(
+        _line(numbers, shares, name, line=_hue(hue, width=2), meta={"tier": hue}), hue, 8,
+        error_y={"type": "data", "array": around, "thickness": 1.5, "width": 4},
+        hovertemplate="%{x} drives: %{y:.1%}<extra>" + name + "</extra>",
+    )  # fmt: skip
 
 
 def _rates(found: Stripes) -> list[Trace]:
@@ -119,44 +123,36 @@ def _rates(found: Stripes) -> list[Trace]:
         _line(numbers, [scale.mean for scale in found.scales], "N times the mean drive", "2",
               line={"width": 1.5}, meta={"ink": True}, showlegend=False),
     ]  # fmt: skip
-    for name, hue, arrays in _series(found):
-        traces.append(
-            {**_line([each.number for each in arrays], [each.bytes_per_s for each in arrays], name, "2",
-                     line=_hue(hue, width=2), meta={"tier": hue}, showlegend=False),
-             "mode": "lines+markers", "marker": {"size": 6, "color": palette.scale(hue)[1][1]},
-             "hovertemplate": "%{x} drives: %{y:.3~s}B/s<extra>" + name + "</extra>"}
-        )  # fmt: skip
+    queued = [(f"{depth} on their way", _QUEUED, arrays) for depth, arrays in found.queued().items()]
+    for name, hue, arrays in [("one on its way", _LOCK_STEP, found.lock_step()), *queued]:
+        line = _line([each.number for each in arrays], [each.bytes_per_s for each in arrays], name, "2",
+                     line=_hue(hue, width=2), meta={"tier": hue}, showlegend=False)  # fmt: skip
+        traces.append(_dotted(line, hue))
     return traces
 
 
 def _latencies(found: Stripes) -> list[Trace]:
     scales, arrays = found.scales, found.lock_step()
     numbers = [scale.number for scale in scales]
-    own: Trace = {"showlegend": False, "meta": {"tier": _ALONE}}
     traces = []
     for quantile, dash in (("p50_ns", "solid"), ("p99_ns", "dash")):
         words = quantile.removesuffix("_ns")
         hover = {"hovertemplate": "%{x} drives: %{y:.3~s}s<extra>" + words + "</extra>"}
-        traces.append(
-            _line(numbers, [getattr(each, quantile) / 1e9 for each in scales], f"predicted {words}", "3",
-                  line=_hue(_ALONE, width=1.5, dash=dash), **own, **hover)
+        predicted, measured = ([getattr(each, quantile) / 1e9 for each in of] for of in (scales, arrays))
+        alone = _line(
+            numbers, predicted, f"predicted {words}", "3", line=_hue(_ALONE, width=1.5, dash=dash),
+            showlegend=False, meta={"tier": _ALONE}, **hover,
         )  # fmt: skip
-        traces.append(
-            {**_line([each.number for each in arrays], [getattr(each, quantile) / 1e9 for each in arrays],
-                     f"measured {words}", "3", line=_hue(_LOCK_STEP, width=2, dash=dash), showlegend=False,
-                     meta={"tier": _LOCK_STEP}, **hover),
-             "mode": "lines+markers", "marker": {"size": 6, "color": palette.scale(_LOCK_STEP)[1][1]}}
+        line = _line(
+            [each.number for each in arrays], measured, f"measured {words}", "3",
+            line=_hue(_LOCK_STEP, width=2, dash=dash), showlegend=False, meta={"tier": _LOCK_STEP}, **hover,
         )  # fmt: skip
+        traces += [alone, _dotted(line, _LOCK_STEP)]
     return traces
 
 
-def _series(found: Stripes) -> list[tuple[str, str, list[MeasuredArray]]]:
-    queued = [(f"{depth} on their way", _QUEUED, arrays) for depth, arrays in found.queued().items()]
-    return [("one on its way", _LOCK_STEP, found.lock_step()), *queued]
-
-
 def _hue(tier: str, **line: Any) -> Trace:
-    return {"color": palette.scale(tier)[1][1], **line}
+    return {"color": palette.line(tier), **line}
 
 
 def _table(found: Stripes) -> list[list[Any]]:

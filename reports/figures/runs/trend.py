@@ -54,8 +54,7 @@ def _figure(trend: Trend, phase: str, layer: str, lines: Sequence[TrendLine], ga
     layout, marks = _layout(trend, span, rates, latencies), len(_mark_names(trend))
     # The words along a mark have no room on a small screen.
     return Figure(
-        f"{phase}: {layer_name(layer)}", traces, layout,
-        _caption(trend, lines), about={"per": ""}, csv=_csv(trend, lines),
+        f"{phase}: {layer_name(layer)}", traces, layout, _caption(trend, lines), csv=_csv(trend, lines),
         narrow={"margin": {"l": 52, "r": 12}, "annotations": layout["annotations"][marks:]},
     )  # fmt: skip
 
@@ -74,7 +73,7 @@ def _traces(
     x = _places(trend)
     _, _, op, tier, name = line.key
     label = plotly_text(_PER_S[name] if line.is_rate else f"{_tier_or_op(op, tier, many_ops)} {name}")
-    colour = palette.scale(tier)[1][1]
+    colour = palette.line(tier)
     common: Trace = {
         "type": "scatter", "xaxis": f"x{number}", "yaxis": f"y{number}", "name": label,
         "legendgroup": label, "meta": {"tier": tier},
@@ -220,7 +219,8 @@ def _layout(
     layout = figure.layout(
         540 if both else 400, {"l": 62, "r": 30, "t": 44, "b": 70}, dragmode="zoom",
         legend={"orientation": "h", "x": 0, "y": -0.14, "yanchor": "top", "font": {"size": 11}},
-        shapes=_mark_lines(trend), annotations=_mark_names(trend), xaxis={**axis, "anchor": "y"},
+        shapes=[figure.upright(x, "dash", layer="below") for x, _ in _marked(trend)],
+        annotations=_mark_names(trend), xaxis={**axis, "anchor": "y"},
     )  # fmt: skip
     if latencies:
         low, high = span
@@ -274,25 +274,16 @@ def _between(trend: Trend, at: int) -> Any:
     return (before + (after - before) / 2).isoformat()
 
 
-def _mark_lines(trend: Trend) -> list[Layout]:
-    return [
-        {"type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "layer": "below",
-         "line": {"color": palette.EVENTS[0], "width": 1.5, "dash": "dash"}}
-        for x, _ in _marked(trend)
-    ]  # fmt: skip
-
-
 def _mark_names(trend: Trend) -> list[Layout]:
     """Along each line: the first change, and how many more."""
     made = []
-    for x, marks in _marked(trend):
-        first = marks[0]
-        more = f" +{len(marks) - 1}" if len(marks) > 1 else ""
+    for x, (first, *others) in _marked(trend):
+        more = f" +{len(others)}" if others else ""
         text = plotly_text(f"{first.what} {first.after}", _MOST_CHARACTERS) + more
         made.append({
             "xref": "x", "yref": "paper", "x": x, "y": 0.995, "xanchor": "right", "yanchor": "top",
             "text": text, "textangle": -90, "showarrow": False, "font": {"size": 10}, "borderpad": 1,
-            "hovertext": plotly_text("; ".join(map(str, marks)), 400),
+            "hovertext": plotly_text("; ".join(map(str, (first, *others))), 400),
         })  # fmt: skip
     return made
 

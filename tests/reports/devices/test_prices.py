@@ -29,11 +29,13 @@ def run(*devices: dict[str, Any], seeks: dict[str, int], **more: Any) -> Manifes
     return parsed({**value, "testbed": {"name": "t", "devices": list(devices)}})
 
 
+def said(*runs: Manifest) -> list[str]:
+    return [*prices.sentences([prices.of_run(each) for each in runs])]
+
+
 def test_prices_by_size_endurance_and_seeks() -> None:
     aged = {"fresh": False, "devices": [{"device": "ssd"}]}
-    first, second, pair = prices.sentences(
-        [run(SSD, DISK, seeks={"ssd": 8000, "disk": 400}, precondition=aged)]
-    )
+    first, second, pair = said(run(SSD, DISK, seeks={"ssd": 8000, "disk": 400}, precondition=aged))
     assert first == (
         "ssd costs 816.90 EUR: 12.76 EUR per GB; 204.22 EUR per 1,000 a second of random reads "
         "and writes of 8 KiB, one at a time (aged)."
@@ -49,7 +51,7 @@ def test_prices_by_size_endurance_and_seeks() -> None:
 def test_the_article_s_two_disks_for_one_ssd() -> None:
     """Published: 441.4 seeks a second of a RAID, 210.2 of a disk: 2.1 : 1."""
     bare = [{key: value for key, value in each.items() if key != "price"} for each in (SSD, DISK)]
-    (pair,) = prices.sentences([run(*bare, seeks={"ssd": 883, "disk": 420})])
+    (pair,) = said(run(*bare, seeks={"ssd": 883, "disk": 420}))
     assert "2.1 disk for one ssd" in pair and "cost" not in pair
 
 
@@ -59,17 +61,17 @@ def test_runs_of_a_series_are_held_together_under_the_same_settings_alone() -> N
 
     ssd, disk = {**SSD, "price": None}, {**DISK, "price": None}
     same = [run(ssd, seeks={"ssd": 80}, **cache("off")), run(disk, seeks={"disk": 40}, **cache("off"))]
-    (pair,) = prices.sentences(same)
+    (pair,) = said(*same)
     assert "one at a time, write_cache = off: 2.0 disk for one ssd" in pair
     other = [run(ssd, seeks={"ssd": 80}, **cache("on")), run(disk, seeks={"disk": 40}, **cache("off"))]
-    assert [*prices.sentences(other)] == []
+    assert said(*other) == []
 
 
 def test_nothing_is_said_of_queues_order_and_like_devices() -> None:
     ssd, twin = {**SSD, "price": None}, {**SSD, "price": None, "name": "twin"}
-    assert [*prices.sentences([run(ssd, twin, seeks={"ssd": 80, "twin": 40})])] == []
+    assert said(run(ssd, twin, seeks={"ssd": 80, "twin": 40})) == []
     disk = {**DISK, "price": "free"}
     for more in ({"outstanding": 3}, {"is_random": False}, {"target": None}):
         phases = [phase(f"p-{name}", {name: 80}, **more).as_json() for name in ("ssd", "disk")]
         value = {**manifest(), "phases": phases, "testbed": {"name": "t", "devices": [ssd, disk]}}
-        assert [*prices.sentences([parsed(value)])] == []
+        assert said(parsed(value)) == []

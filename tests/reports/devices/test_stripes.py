@@ -243,7 +243,7 @@ def test_drives_that_share_a_bus_say_nothing_about_arrays() -> None:
 
 def test_the_figure_has_what_was_measured_and_what_is_predicted() -> None:
     phases = [*alone(3), *(array(lock_step(n), n) for n in (1, 2, 3))]
-    (figure,) = figures.figures(found_of(phases))
+    figure = figures.by_number(found_of(phases))
     (measured,) = [trace for trace in figure.data if trace["name"].startswith("measured, one request")]
     assert measured["x"] == [1, 2, 3] and measured["y"][2] < measured["y"][0]
     predicted = [

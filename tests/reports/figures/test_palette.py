@@ -62,7 +62,7 @@ def test_tiers_beside_each_other_have_hues_of_their_own(theme, name):
 
 def test_an_unknown_tier_is_grey():
     assert palette.scale("constructor") == palette.scale("nothing") == [[0, "#8a939e"], [1, "#353d45"]]
-    assert palette.scale("disk", "dark", "safe")[0][1] == palette.HUES["dark"]["safe"]["disk"][0]
+    assert palette.scale("disk")[0][1] == palette.HUES["light"]["classic"]["disk"][0]
 
 
 def test_scripts_get_both_themes():

@@ -21,9 +21,8 @@ from kit.store.summary import Summary
 from reports.analysis.headline import headline
 from reports.comparison.compare import compare
 from reports.output import comparison_table, sheet_table, slog_table, trend_table
-from reports.output.junit import junit
+from reports.output.junit import junit, series_junit
 from reports.output.result_table import result_lines
-from reports.output.series_junit import series_junit
 from reports.output.series_table import comparison_lines, series_lines
 from reports.series.compare import compare_series
 from reports.trend.analyse import trend_of

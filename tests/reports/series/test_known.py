@@ -13,7 +13,7 @@ from kit.session.presentation import code_of_series
 from kit.store.checks.known_failures import Known
 from kit.store.run_directory import RunDir
 from kit.store.series import Series, read_series
-from reports.output.series_junit import series_junit
+from reports.output.junit import series_junit
 from reports.output.series_table import series_lines
 from tests.reports import synthetic_series as synthetic
 from tests.reports.series.test_analyse import WISH, _with_run

@@ -10,8 +10,8 @@ from kit.core.bins import bin_index
 from kit.store.load.open_loop import CapacityRow, CapacitySearch, CapacityStep, OpenLoop
 from kit.store.manifest import Manifest
 from kit.store.parts.forces import Latencies
-from reports.features.capacity.figure import curve
 from reports.features.capacity.judge import FEATURE, describe, sentence, sentences
+from reports.features.capacity.section import curve
 from tests.truth.made_up import phase_of
 
 LIMIT_NS = 1_000_000

@@ -12,10 +12,10 @@ import pytest
 import reports
 from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.store.checks.outcome import Outcome
-from kit.store.manifest import PowerLoss
+from kit.store.manifest import Manifest, PowerLoss
 from kit.store.summary import Summary
 from reports.features.power_loss import judge as power_loss
-from reports.features.power_loss.figure import bars
+from reports.features.power_loss.section import bars, section
 from reports.output.junit import junit
 from tests.reports import synthetic
 
@@ -198,11 +198,12 @@ def test_damaged_moments_are_refused(damaged: Any) -> None:
 
 def test_the_page_has_a_row_for_each_power_loss_and_the_control() -> None:
     table = power_loss.table(losses(moment(idle_ns=5, again={"old": 2}), moment(proof=[])))
-    assert table is not None and [row["name"] for row in table["rows"]] == ["1", "2", "control"]
+    assert [row["name"] for row in table["rows"]] == ["1", "2", "control"]
     assert table["rows"][0]["classes"] == [0, 0, 2, 0, 0]
     assert [row["proof"] for row in table["rows"][:2]] == ["log0 unsafe_shutdowns 3 to 4", "not proven"]
     assert "5.0 to 100.0 %" in table["sentence"]
-    assert power_loss.table(None) is None and power_loss.table(losses()) is None
+    for without in (None, losses()):
+        assert section(Manifest(power_loss=without), synthetic.summary_of()) is None
 
 
 @pytest.mark.parametrize(

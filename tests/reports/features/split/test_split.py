@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kit.store.parts.split import PhaseSplit, SplitPhase, SplitRow
-from reports.features.split import figure as split_figure
 from reports.features.split import judge as split
+from reports.features.split import section as split_section
 from tests.reports.synthetic import summary_of
 
 MS = 1_000_000
@@ -122,7 +122,7 @@ def test_with_too_many_requests_that_could_not_be_followed_nothing_is_said() -> 
     assert phase.tiers[0].parts == () and phase.savings[0].share is None
     text = " ".join(split.sentences(found))
     assert "not known" in text and "only 94.0 % of 100 requests could be followed" in text
-    assert split_figure.bars([phase], {}) is None
+    assert split_section.bars([phase], {}) is None
 
 
 def test_probes_that_cost_much_are_pointed_out() -> None:
@@ -139,7 +139,7 @@ def test_a_phase_that_was_not_split_says_why() -> None:
 
 
 def test_the_figure_has_a_bar_a_tier_whose_parts_make_one() -> None:
-    figure = split_figure.bars(described(WRITES, SHARED), {"model": "O_DSYNC writes"})
+    figure = split_section.bars(described(WRITES, SHARED), {"model": "O_DSYNC writes"})
     assert figure is not None
     totals = [sum(column) for column in zip(*(trace["x"] for trace in figure.data), strict=True)]
     assert totals == pytest.approx([1, 1])
