@@ -13,12 +13,11 @@ from functools import cached_property
 from kit.core.units import format_factor, format_latency, format_percent
 from kit.store.sheet import Decision, Need, SheetLine, SheetValue
 from reports.sheet.drives import model_name
+from reports.sheet.evidence import OPS
 from reports.sheet.facts import DriveFacts
 from reports.sheet.latencies import LIMITED, us_alone
 from reports.sheet.speedup import WHAT, Speedup, basis, is_same, ratio_of
 from reports.sheet.words import REQUIRED
-
-_OP = {"log": "write", "cache": "read"}
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ class _Candidate:
     @cached_property
     def unmet(self) -> list[str]:
         """But for the limits of latency."""
-        return _unmet_words(self.lines, {f"{_OP[role]}_p99" for role, _ in LIMITED})
+        return _unmet_words(self.lines, {f"{op}_p99" for op in OPS.values()})
 
     @cached_property
     def missing(self) -> list[str]:
@@ -148,7 +147,7 @@ class _Candidate:
         rest = f"; {len(self.missing)} not known" if self.missing else ""
         has = f" It meets {met} of {len(self.asked)} needs{rest}." if len(self.asked) > 1 else ""
         unknown = [f"{line.label}: {value.text}." for line, value in self.asked if value.met is None]
-        reasons = (*_unmet_words(self.lines, None), *unknown)
+        reasons = (*_unmet_words(self.lines), *unknown)
         return Decided("today", f"This is what you have today.{has}", reasons)
 
     def too_slow(self) -> Decided:
@@ -305,7 +304,7 @@ def _slow(
     found = []
     values = {line.key: value for line, value in lines}
     for role, key in LIMITED:
-        value, limit = values[f"{_OP[role]}_p99"], getattr(need, key)
+        value, limit = values[f"{OPS[role]}_p99"], getattr(need, key)
         if value.met is not False or not limit:
             continue
         us = value.value if value.value is not None else us_alone(facts, role, "p99")
@@ -319,13 +318,13 @@ def _slow(
     return [*first, *found[1:]]
 
 
-def _unmet_words(lines: Sequence[tuple[SheetLine, SheetValue]], besides: set[str] | None) -> list[str]:
+def _unmet_words(lines: Sequence[tuple[SheetLine, SheetValue]], besides: Set[str] = frozenset()) -> list[str]:
     return [
         f"{line.label}: {value.text}, you need {line.need}."
         if line.need != REQUIRED
         else f"{line.label}: {value.text} ({value.note})."
         for line, value in lines
-        if line.need and value.met is False and line.key not in (besides or ())
+        if line.need and value.met is False and line.key not in besides
     ]
 
 

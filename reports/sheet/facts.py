@@ -12,6 +12,7 @@ from kit.store.summary import Range
 from reports.devices.prices import price_of
 from reports.sheet.evidence import (
     ENOUGH_RUNS,
+    OPS,
     ROLES,
     SERVED,
     WITHOUT,
@@ -26,8 +27,6 @@ from reports.sheet.evidence import (
 NOT_KNOWN = "not known"
 # What runs of one machine may differ by, where there are too few to say (docs/sheet.md has the shares).
 APART = 0.1
-# Of a device alone: a log device is written, an L2ARC is read.
-_ALONE = {"log": "write", "cache": "read"}
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def facts_of(sources: Sequence[EvidenceSource], need: Need) -> list[DriveFacts]:
             phases,
             {role: served(source, SERVED[role], phases[role]) for role in ROLES},
             {role: served(source, WITHOUT[role], others[role]) for role in ROLES},
-            {role: alone(source, role, op) for role, op in _ALONE.items()},
+            {role: alone(source, role, op) for role, op in OPS.items()},
         )
         for source in sources
     ]
@@ -107,11 +106,7 @@ def spread(known: Range | None, runs: int) -> str:
     """What a latency in us lies in, and by what; "" where that is not known."""
     if not known:
         return ""
-    within = (
-        f"95 %, over {runs} runs"
-        if runs >= ENOUGH_RUNS
-        else "within this run"
-        if runs == 1
-        else "within these runs"
-    )
+    within = "within this run" if runs == 1 else "within these runs"
+    if runs >= ENOUGH_RUNS:
+        within = f"95 %, over {runs} runs"
     return f"{within}: {format_latency_range(*known)}"
