@@ -20,7 +20,7 @@ from kit.store.printed.slog import SlogTest
 from kit.store.series import CellRow
 from kit.store.summary import DeviceRow, PhaseUse, Range
 from kit.store.tables import CLIENT, SERVER
-from reports.analysis.ageing import curve
+from reports.analysis.ageing import AgeingPoint, curve
 from reports.series.cells import StoredRun, rows_of, verdict_of_phase
 from reports.statistics.quantiles import Floats
 from reports.statistics.ratios import Realisation, mean, paired
@@ -104,17 +104,15 @@ class ServedLatency:
 
 @dataclass(frozen=True)
 class Alone:
-    """A device alone, after the last stage of its preconditioning. `mean_us`: from bins, known to 2 %."""
+    """A device alone, at the last `point` of its ageing curve. `latencies_us`: of each I/O, as of its bin."""
 
-    device: str
-    op: str
-    stage: str
-    ios: int
-    block_bytes: int
-    written: float
-    mean_us: float
-    us: dict[str, float | None]
+    point: AgeingPoint
     latencies_us: Floats
+
+    @property
+    def mean_us(self) -> float:
+        """Known to 2 %, as the bins are."""
+        return float(self.latencies_us.mean())
 
 
 def model_of(device: Device) -> str:
@@ -219,17 +217,7 @@ def alone(source: EvidenceSource, role: str, op: str) -> Alone | None:
         point = curve(last)[0]
         bins = last.filter((pl.col("device") == point.device) & (pl.col("count") > 0))
         middles_us = np.repeat(((bins["lo_ns"] + bins["hi_ns"]) / 2e3).to_numpy(), bins["count"].to_numpy())
-        return Alone(
-            device=point.device,
-            op=op,
-            stage=point.stage,
-            ios=point.ios,
-            block_bytes=point.block_bytes,
-            written=point.written,
-            mean_us=float(middles_us.mean()),
-            us={name.replace(".", ""): us for name, us in point.us.items()},
-            latencies_us=middles_us.astype(np.float64),
-        )
+        return Alone(point, middles_us)
     return None
 
 

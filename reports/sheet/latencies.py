@@ -78,7 +78,7 @@ def _at_server(facts: DriveFacts, role: str, name: str, limit: float | None) -> 
         if met is False:
             # The drive breaks the limit only if it does so alone.
             device = facts.alone[role]
-            met = _unless_longer(device.us[name] if device else None, limit)
+            met = _unless_longer(device.point.us[SHOWN[name]] if device else None, limit)
     return SheetValue(text=format_latency(us), value=us, range=known, met=met, note=note)
 
 
@@ -119,10 +119,11 @@ def _alone(facts: DriveFacts, role: str, name: str) -> SheetValue:
     found = facts.alone[role]
     if found is None:
         return _of_slog(facts, name) if role == "log" else unknown("no run preconditioned the device")
-    us = found.us[name]
+    point = found.point
+    us = point.us[SHOWN[name]]
     note = (
-        f"{found.device}: {commas(found.ios)} {found.op}s of {format_binary_bytes(found.block_bytes)} after "
-        f"{found.stage}, {format_factor(found.written, 2)} its capacity written"
+        f"{point.device}: {commas(point.ios)} {point.op}s of {format_binary_bytes(point.block_bytes)} after "
+        f"{point.stage}, {format_factor(point.written, 2)} its capacity written"
     )
     if us is None:
         return unknown(f"{note}: too few for {SHOWN[name]}")
@@ -152,11 +153,11 @@ def _slowest(facts: DriveFacts, number: int) -> SheetValue:
     if found is None or not found.mean_us:
         return unknown("no run preconditioned the device")
     times = stripe_times([found.latencies_us], number, 1)
-    us = float(np.mean(times))
+    us, point = float(np.mean(times)), found.point
     return SheetValue(
         text=f"{format_latency(us)} on average, {format_factor(us / found.mean_us)} one alone",
         value=us,
-        note=f"drawn from {commas(found.ios)} writes of {found.device} alone, each drive by itself",
+        note=f"drawn from {commas(point.ios)} writes of {point.device} alone, each drive by itself",
     )
 
 
