@@ -123,11 +123,6 @@ class _Run:
         """The server's rows, or the clients' where no server was traced."""
         return self.summary.main_rows
 
-    @property
-    def tick_ns(self) -> float | None:
-        """Of the clock that measured; None where it is not known."""
-        return self.manifest.import_.tick_ns if self.manifest.import_ else None
-
     @cached_property
     def phases(self) -> dict[str, Phase]:
         return {phase.name: phase for phase in self.manifest.phases}
@@ -374,7 +369,7 @@ def _modes(run: _Run, overlaps: Sequence[tuple[str, PhaseFinding]]) -> list[Phas
         # Sums of 64-bit integers would wrap around.
         sums = cells.group_by("lo_ns", "hi_ns").agg(pl.col("count").cast(pl.Float64).sum()).sort("lo_ns")
         try:
-            found = band_detection.find(sums.rows(), run.tick_ns)
+            found = band_detection.find(sums.rows(), import_source.tick_ns(run.manifest))
         except ValueError:
             continue  # the bins overlap, or span more than a clock can tell
         told = [
@@ -392,12 +387,10 @@ def _modes(run: _Run, overlaps: Sequence[tuple[str, PhaseFinding]]) -> list[Phas
         kind, text = "modes", f"The {ios} have {_listed(run, row, modes)}."
         phase = run.phases.get(row.phase)
         if phase and import_source.timed(run.manifest):
-            cells = run.cells(place, row.tier)
             if levels := band_table.in_time(cells, found.borders_ns, phase.start_ns):
                 words = band_table.level_words(levels, ios)
                 kind, text = "levels", f"{words}: a change in time, not two kinds of I/Os."
-        range_us = (row.min_us, row.max_us)
-        found_here = run.finding(kind, text, place, cells, range_us, row.tier)
+        found_here = run.finding(kind, text, place, cells, (row.min_us, row.max_us), row.tier)
         made.append((max(share for _, share in modes), found_here))
     return [each for _, each in sorted(made, key=lambda item: item[0])]
 

@@ -149,13 +149,13 @@ def _unpublished(lines: Sequence[HeadlineRow], manifest: Manifest, summary: Summ
         for text in filter(None, why):
             phases.setdefault(text, {})[line.phase] = None
     one = len(phases) == 1 and not any(line.row.published for line in lines)
-    return tuple(why if one else f"{_some([*names])}: {why}" for why, names in phases.items())
+    return tuple(why if one else f"{_some([*names], '; ')}: {why}" for why, names in phases.items())
 
 
-def _some(names: Sequence[str]) -> str:
-    """The first of them; titles may have commas."""
-    more = f"; {len(names) - _MOST_PHASES} more phases" if len(names) > _MOST_PHASES + 1 else ""
-    return "; ".join(names[: _MOST_PHASES + (not more)]) + more
+def _some(phases: Sequence[str], separator: str) -> str:
+    """The first of their titles, which may have commas."""
+    more = [f"{len(phases) - _MOST_PHASES} more phases"] if len(phases) > _MOST_PHASES + 1 else []
+    return separator.join([*phases[: _MOST_PHASES + (not more)], *more])
 
 
 def _evidence(summary: Summary) -> tuple[str, ...]:
@@ -356,8 +356,7 @@ def _measured(manifest: Manifest, summary: Summary) -> str:
         at = {SERVER: server, DEVICE: "the devices"}.get("".join(layers), "the clients")
     # Loads on devices pass no mount.
     protocol = "" if layers == {DEVICE} else _protocol(manifest.mount)
-    more = [f"{len(parts) - _MOST_PHASES} more phases"] if len(parts) > _MOST_PHASES + 1 else []
-    what = " · ".join([*parts[: _MOST_PHASES + (not more)], *more]) or "Nothing"
+    what = _some(parts, " · ") or "Nothing"
     return f"{what}. {protocol}{(manifest.load or '').capitalize()}. Latency at {at}."
 
 

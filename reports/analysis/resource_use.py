@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from kit.store.manifest import Device, Manifest
-from kit.store.parts.resource_use import CpuUse, DeviceUse
+from kit.store.parts.resource_use import CpuUse, DeviceSample, DeviceUse
 from kit.store.phase import Phase
 from kit.store.summary import CPU_BOUND, BytesOnTheWay, DeviceRow, MachineUse, PhaseUse
 
@@ -58,9 +58,8 @@ def sentences(use: Sequence[PhaseUse]) -> Iterator[str]:
 def _phase(phase: Phase, devices: Mapping[str, Device]) -> PhaseUse:
     spans, arc = _loads(phase), phase.arc
     seconds = sum(end - begin for begin, end in spans) / 1e9
-    hosts, names = (
-        dict.fromkeys(found) for found in ([e.host for e in phase.cpu], [e.device for e in phase.devices])
-    )
+    hosts = dict.fromkeys(each.host for each in phase.cpu)
+    names = dict.fromkeys(each.device for each in phase.devices)
     cpu = tuple(_machine([each for each in phase.cpu if each.host == host], spans) for host in hosts)
     moved = phase.client_ios * phase.block_bytes if phase.block_bytes else None
     return PhaseUse(
@@ -159,23 +158,23 @@ def _device(entries: Sequence[DeviceUse], of_testbed: Device, spans: Sequence[Sp
     inside = [_inside(each.samples, spans) for each in sampled]
     span_ns = sum(last.at_ns - first.at_ns for first, last in inside)
 
-    def total(name: str) -> int:
-        return sum(max(0, getattr(last, name) - getattr(first, name)) for first, last in whole)
-
     def rate(name: str) -> float:
-        moved = sum(max(0, getattr(last, name) - getattr(first, name)) for first, last in inside)
-        return moved / span_ns if span_ns > 0 else 0.0
+        return _moved(name, inside) / span_ns if span_ns > 0 else 0.0
 
     has_flushes = all(sample.flushes is not None for pair in whole for sample in pair)
     written_per_s = rate("written_bytes") * 1e9
     return DeviceRow(
         device=entries[0].device, role=of_testbed.role or "",
-        **{name: total(name) for name in ("reads", "read_bytes", "writes", "written_bytes")},
-        flushes=total("flushes") if has_flushes else None, busy=min(1.0, rate("busy_ns")),
+        **{name: _moved(name, whole) for name in ("reads", "read_bytes", "writes", "written_bytes")},
+        flushes=_moved("flushes", whole) if has_flushes else None, busy=min(1.0, rate("busy_ns")),
         queue=rate("queue_ns"), read_bytes_per_s=rate("read_bytes") * 1e9,
         written_bytes_per_s=written_per_s, tbw_per_day=written_per_s * _DAY_S / _TB,
         **_model(entries, of_testbed),
     )  # fmt: skip
+
+
+def _moved(name: str, pairs: Sequence[tuple[DeviceSample, DeviceSample]]) -> int:
+    return sum(max(0, getattr(last, name) - getattr(first, name)) for first, last in pairs)
 
 
 def _model(entries: Sequence[DeviceUse], of_testbed: Device) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kit.store.series import Series, SeriesCell
 from kit.store.summary import ForcesRow
-from reports.series.view import geometric_mean
+from reports.series.view import forces_of, geometric_mean
 
 # us by (method, bytes of a record, records a force, of the split table), by configuration.
 Published = Mapping[str, Mapping[tuple[str, int, int, bool], float]]
@@ -88,7 +88,7 @@ class SyncTable:
 
 def sync_table(series: Series, published: Published | None = None) -> SyncTable | None:
     """None for a series without forced writes."""
-    forced = [cell for cell in series.cells if any(run.forces for run in cell.runs) and not cell.again]
+    forced = [cell for cell in series.cells if forces_of(cell) and not cell.again]
     if not forced:
         return None
     builds = [axis for axis in series.axes if axis.kind == "build"]
@@ -142,17 +142,13 @@ def _order(
 def _label(values: Sequence[str], found: Mapping[str, SeriesCell]) -> str:
     if values:
         return ", ".join(values)
-    return next((row.method for cell in found.values() for row in _rows(cell)), "")
-
-
-def _rows(cell: SeriesCell) -> Iterator[ForcesRow]:
-    return (run.forces for run in cell.runs if run.forces)
+    return next((row.method for cell in found.values() for row in forces_of(cell)), "")
 
 
 def _cell(
     series: Series, cell: SeriesCell | None, published: Mapping[tuple[str, int, int, bool], float]
 ) -> SyncCell | None:
-    rows = list(_rows(cell)) if cell else []
+    rows = forces_of(cell) if cell else []
     if cell is None or not rows:
         return None
     first = rows[0]
