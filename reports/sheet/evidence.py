@@ -122,11 +122,11 @@ def model_of(device: Device) -> str:
     return json.dumps([device.model, device.parameters, device.latency_ns], sort_keys=True, default=str)
 
 
-def hardware_of(stored: StoredRun, roles: Sequence[str] = ROLES) -> tuple[tuple[str, str], ...]:
+def hardware_of(stored: StoredRun) -> tuple[tuple[str, str], ...]:
     """What makes two runs runs of one candidate: the models and serial numbers of its devices."""
     return tuple(
         (role, json.dumps([model_of(each), (each.identity or {}).get("serial")]))
-        for role in roles
+        for role in ROLES
         for each in stored.manifest.testbed.of_role(role)
     )
 

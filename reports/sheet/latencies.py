@@ -16,13 +16,12 @@ from kit.store.sheet import SheetLine, SheetValue
 from reports.sheet.evidence import ENOUGH_RUNS, OPS, PERCENTILES, ServedLatency
 from reports.sheet.facts import APART, NOT_KNOWN, DriveFacts, at_most, line, spread, unknown
 from reports.statistics import proportion
-from reports.statistics.quantiles import figures_us
+from reports.statistics.quantiles import QUANTILES, figures_us
 from reports.statistics.student import t_critical
 from reports.statistics.worst_of import stripe_times
 
 Line = tuple[SheetLine, SheetValue]
 SHOWN = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
-_Q = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 CLIENTS, ALONE = "What clients see, at the NFS server", "The drive alone"
 _WHAT = {"log": "Synchronous write", "cache": "L2ARC read"}
 _ANSWERED = {
@@ -60,8 +59,8 @@ def _at_server(facts: DriveFacts, role: str, name: str, limit: float | None) -> 
         return SheetValue(text=NOT_KNOWN, met=met, note=why)
     us, known = found.us(name), found.range_us(name)
     if us is None:
-        few = f"{commas(found.count)} I/Os, {SHOWN[name]} needs {commas(sample_needed(_Q[name]))} in each run"
-        return unknown(f"{found.phase}: {few}")
+        few = f"{SHOWN[name]} needs {commas(sample_needed(QUANTILES[name]))} in each run"
+        return unknown(f"{found.phase}: {commas(found.count)} I/Os, {few}")
     met = None if found.doubt else at_most(us, known, limit, found.runs)
     note = _basis(found)
     if exact := spread(known, found.runs):

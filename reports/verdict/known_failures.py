@@ -33,12 +33,12 @@ def of_run(known: Sequence[Known], manifest: Manifest) -> list[Known]:
     return [each for each in dict.fromkeys(known) if names_something(each, phases, expected)]
 
 
-def entry_of(id_: str, known: Sequence[Known], today: date | None = None) -> Known | None:
+def entry_of(id_: str, known: Sequence[Known]) -> Known | None:
     """The entry that names an expectation of a series today (UTC)."""
-    return next((each for each in _valid(known, today) if each.names(id_)), None)
+    return next((each for each in _valid(known) if each.names(id_)), None)
 
 
-def _valid(known: Sequence[Known], today: date | None) -> list[Known]:
+def _valid(known: Sequence[Known], today: date | None = None) -> list[Known]:
     today = today or datetime.now(UTC).date()
     return [each for each in known if not each.is_over(today)]
 
