@@ -28,10 +28,10 @@ from reports.features.all import FEATURES
 from reports.published.ranges import beside
 from reports.published.share import share_inside
 from reports.statistics.quantiles import percentile_text
+from reports.verdict.expectations import PERCENTILES
 
 # A tier that the workload does not expect is listed from this share of the phase's I/Os on.
 _LEAST_SHARE = 0.001
-_PERCENTILES = {"p50_us_max": "p50", "p95_us_max": "p95", "p99_us_max": "p99", "p999_us_max": "p99.9"}
 _MOST_MODES = 4
 _MOST_PHASES = 4
 # Bytes of an I/O, and I/Os outstanding.
@@ -260,13 +260,13 @@ def _within(summary: Summary) -> str:
         (each, limit)
         for each in summary.expect
         for limit in each.limits
-        if limit.ok and limit.name in _PERCENTILES and limit.found is not None
+        if limit.ok and limit.name in PERCENTILES and limit.found is not None
     ]
     if not limits:
         return ""
     (expectation, limit), *others = limits
     found, most = (format_latency(us) for us in (limit.found or 0.0, limit.limit))
-    figure = f"{_PERCENTILES[limit.name]} of {ios_words(expectation.op, expectation.tier)}"
+    figure = f"{PERCENTILES[limit.name][2]} of {ios_words(expectation.op, expectation.tier)}"
     where = f" in phase {expectation.phase}" if len(summary.accounting.phases) > 1 else ""
     more = f"; {counted(len(others), 'more limit')} met" if others else ""
     return f"Within the limit: {figure}{where} is {found}, at most {most}{more}."
@@ -289,12 +289,8 @@ def _compared(line: HeadlineRow, phase: str) -> str:
     """An SSD's tier and the tier below it, by their medians."""
     tier, ratio = line.times_of or ("", 1.0)
     slow_us = line.row.p50_us or 0.0
-    ops, fast = op_name(line.row.op), format_latency(slow_us / ratio)
-    return f"{ops}{phase}: {tier_name(tier)} {fast}, {line.name} {format_latency(slow_us)}, {_times(ratio)}"
-
-
-def _times(ratio: float) -> str:
-    return f"{format_factor(ratio, 2)} as long"
+    ops, fast, times = op_name(line.row.op), format_latency(slow_us / ratio), format_factor(ratio, 2)
+    return f"{ops}{phase}: {tier_name(tier)} {fast}, {line.name} {format_latency(slow_us)}, {times} as long"
 
 
 def _modes(summary: Summary) -> str:

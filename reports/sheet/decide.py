@@ -119,7 +119,8 @@ class _Candidate:
 
     @cached_property
     def missing(self) -> list[str]:
-        return [_missing(line, value) for line, value in self.asked if value.met is None]
+        open_ = [(_name(line), value) for line, value in self.asked if value.met is None]
+        return [f"{name}: {value.text}{f' ({value.note})' if value.note else ''}" for name, value in open_]
 
     @property
     def seen(self) -> Sequence[str]:
@@ -127,7 +128,7 @@ class _Candidate:
 
     @property
     def meets(self) -> str:
-        return _all(len(self.asked))
+        return f"all {len(self.asked)} needs" if len(self.asked) > 1 else "what you need"
 
     def basis(self, changed: Sequence[Speedup] = ()) -> str:
         """What the sentence rests on: the figures of `changed`, or else those of the candidate."""
@@ -178,8 +179,8 @@ class _Candidate:
         return self.not_bought("no-change", f"{text}, median and p99 within {within}.")
 
     def change_unknown(self) -> Decided:
-        text = f"Cannot tell: it meets {self.meets}{_gain(self.against)}."
-        text = f"{text} What would tell: {self.against.tells}."
+        told = f"Cannot tell: it meets {self.meets}{_gain(self.against)}."
+        text = f"{told} What would tell: {self.against.tells}."
         return self.not_bought("cannot-tell", text, "the change for clients")
 
     def buy(self) -> Decided:
@@ -207,10 +208,6 @@ _ORDER: Sequence[tuple[Callable[[_Candidate], object], Callable[[_Candidate], De
 
 def _asked(line: SheetLine) -> str:
     return "" if line.need == REQUIRED else f" (you need {line.need})"
-
-
-def _all(asked: int) -> str:
-    return f"all {asked} needs" if asked > 1 else "what you need"
 
 
 def advice(decided: Sequence[tuple[DriveFacts, Decided]], within: float) -> tuple[str, str | None]:
@@ -326,10 +323,6 @@ def _unmet_words(lines: Sequence[tuple[SheetLine, SheetValue]], besides: Set[str
         for line, value in lines
         if line.need and value.met is False and line.key not in besides
     ]
-
-
-def _missing(line: SheetLine, value: SheetValue) -> str:
-    return f"{_name(line)}: {value.text}{f' ({value.note})' if value.note else ''}"
 
 
 def _name(line: SheetLine) -> str:
