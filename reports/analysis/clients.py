@@ -50,14 +50,12 @@ def _of_phase(frame: pl.DataFrame, phase: Phase) -> Iterator[ClientFigures]:
     seconds = (max(ended) - min(begun)) / 1e9 if begun and ended else 0.0
     for (op,), of_op in sorted(frame.group_by("op")):
         hosts: list[str] = sorted(of_op["host"].unique().to_list(), key=_natural)
-        for host in (None, *hosts):
-            chosen = of_op if host is None else of_op.filter(pl.col("host") == host)
-            named = hosts if host is None else [host]
+        for host, named in ((ALL, hosts), *((host, [host]) for host in hosts)):
             rows, extremes = [by_host.get(name) for name in named], _extremes(phase, str(op), named)
-            bins = summed(chosen)
+            bins = summed(of_op.filter(pl.col("host").is_in(named)))
             count = sum(b[2] for b in bins)
             yield ClientFigures(
-                phase=phase.name, op=str(op), host=ALL if host is None else host, merged=host is None,
+                phase=phase.name, op=str(op), host=host, merged=named is hosts,
                 count=count, iops=count / seconds if seconds > 0 else None,
                 skew_us=_largest_us([row.skew_ns if row else None for row in rows]),
                 clock_error_us=_largest_us([row.clock_error_ns if row else None for row in rows]),

@@ -130,26 +130,22 @@ def _load_of(samples: Sequence[S], spans: Sequence[Span]) -> Span:
 
 def _machine(entries: Sequence[CpuUse], spans: Sequence[Span]) -> MachineUse:
     """Of several entries: one machine in the parts of a phase."""
-    total = dict.fromkeys(("idle", "user", "system", "softirq", "busiest"), 0)
-    cpu_ns, span_ns, known = 0, 0, bool(entries)
-    for each in entries:
-        if each.samples:
-            first, last = _inside(each.samples, spans)
-            span_ns += last.at_ns - first.at_ns
-            cpu_ns += (last.at_ns - first.at_ns) * each.cpus
-            known = known and last.busiest_ns is not None
-            for name in total:
-                total[name] += (getattr(last, f"{name}_ns") or 0) - (getattr(first, f"{name}_ns") or 0)
-    busiest_ns = total.pop("busiest")
-    shares = {name: _share(value, cpu_ns) for name, value in total.items()}
-    # Idle time is exact; the others are sampled by the kernel's tick.
-    busy = 1 - shares.pop("idle") if cpu_ns > 0 else 0.0
-    busiest = _share(busiest_ns, span_ns) if known else None
-    return MachineUse(host=entries[0].host, cpus=entries[0].cpus, busy=busy, busiest=busiest, **shares)
+    inside = [(each.cpus, *_inside(each.samples, spans)) for each in entries if each.samples]
+    span_ns = sum(last.at_ns - first.at_ns for _, first, last in inside)
+    cpu_ns = sum((last.at_ns - first.at_ns) * cpus for cpus, first, last in inside)
 
+    def share(name: str, of_ns: int) -> float:
+        used_ns = sum((getattr(last, name) or 0) - (getattr(first, name) or 0) for _, first, last in inside)
+        return min(1.0, max(0.0, used_ns / of_ns)) if of_ns > 0 else 0.0
 
-def _share(value: int, of: int) -> float:
-    return min(1.0, max(0.0, value / of)) if of > 0 else 0.0
+    has_busiest = all(last.busiest_ns is not None for *_, last in inside)
+    return MachineUse(
+        host=entries[0].host, cpus=entries[0].cpus,
+        # Idle time is exact; the others are sampled by the kernel's tick.
+        busy=1 - share("idle_ns", cpu_ns) if cpu_ns > 0 else 0.0,
+        busiest=share("busiest_ns", span_ns) if has_busiest else None,
+        **{name: share(f"{name}_ns", cpu_ns) for name in ("user", "system", "softirq")},
+    )  # fmt: skip
 
 
 def _device(entries: Sequence[DeviceUse], of_testbed: Device, spans: Sequence[Span]) -> DeviceRow:

@@ -58,7 +58,7 @@ def summarise(
     named = {phase.name: phase for phase in phases}
     names = dict.fromkeys((*named, *bins["phase"].unique().sort()))
     shown = {name: published.beside(reference, manifest, named.get(name)) for name in names}
-    rows = _rows(bins, phases, reference, shown, found)
+    rows = _rows(bins, named, reference, shown, found)
     found += verdict.accounting(manifest, latency, aged, rows, found)
     of_clients = _clients(bins, phases, found)
     asked, notes, kept = _asked_for(manifest, latency, rows, found)
@@ -147,12 +147,11 @@ def _clients(latency: pl.DataFrame, phases: Sequence[Phase], found: list[Outcome
 
 def _rows(
     latency: pl.DataFrame,
-    phases: Sequence[Phase],
+    named: Mapping[str, Phase],
     reference: Reference | None,
     shown: Mapping[str, Beside],
     found: list[Outcome],
 ) -> list[Row]:
-    named = {phase.name: phase for phase in phases}
     used = latency.lazy().filter(pl.col("count") > 0)
     # In parts: an import has millions of rows, and few bins.
     binned = (
@@ -162,12 +161,12 @@ def _rows(
     ios_of: dict[Key, dict[str, int]] = {}
     for phase, layer, op, tier, host, ios in seen.iter_rows():
         ios_of.setdefault((phase, layer, op, tier), {})[host] = ios
-    totals: dict[tuple[str, ...], int] = {}
+    totals = Counter[tuple[str, ...]]()
     groups: list[tuple[Key, list[tuple[int, int, int]]]] = []
     for key, grouped in itertools.groupby(binned.iter_rows(), lambda r: (r[0], r[1], r[2], r[3])):
         bins = [(lo, hi, count) for *_, lo, hi, count in grouped]
         groups.append((key, bins))
-        totals[key[:3]] = totals.get(key[:3], 0) + sum(b[2] for b in bins)
+        totals[key[:3]] += sum(b[2] for b in bins)
     order = {name: index for index, name in enumerate(named)}
     groups.sort(key=lambda g: (order.get(g[0][0], len(order)), g[0][1] != SERVER, g[0][1], g[1][0][0]))
     rows = []
