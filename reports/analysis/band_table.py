@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
@@ -122,10 +123,9 @@ def _described(
 
 def together(parts: Iterable[Bins]) -> list[tuple[int, int, int]]:
     """The sum of several histograms, ascending."""
-    total: dict[tuple[int, int], int] = {}
-    for bins in parts:
-        for lo, hi, count in bins:
-            total[lo, hi] = total.get((lo, hi), 0) + count
+    total = Counter[tuple[int, int]]()
+    for lo, hi, count in itertools.chain.from_iterable(parts):
+        total[lo, hi] += count
     return [(lo, hi, count) for (lo, hi), count in sorted(total.items())]
 
 

@@ -90,15 +90,9 @@ def headline(
     before = [*(text for each in FEATURES for text in each.measured(summary)), *ageing.measured(aged)]
     measured = " ".join([*before, _measured(manifest, summary)])
     bars = tuple(bar for line in lines for bar in _bars(line, summary))
-    return Headline(
-        answer(manifest, summary, stripes, aged, found) or _sentence(lines, summary),
-        measured,
-        _evidence(summary),
-        emulated,
-        lines,
-        bars,
-        _unpublished(lines, manifest, summary),
-    )
+    said = answer(manifest, summary, stripes, aged, found) or _sentence(lines, summary)
+    unpublished = _unpublished(lines, manifest, summary)
+    return Headline(said, measured, _evidence(summary), emulated, lines, bars, unpublished)
 
 
 def sentence(manifest: Manifest, summary: Summary) -> str:

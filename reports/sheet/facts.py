@@ -10,19 +10,8 @@ from kit.store.manifest import Device
 from kit.store.sheet import Need, SheetLine, SheetValue
 from kit.store.summary import Range
 from reports.devices.prices import price_of
-from reports.sheet.evidence import (
-    ENOUGH_RUNS,
-    OPS,
-    ROLES,
-    SERVED,
-    WITHOUT,
-    Alone,
-    EvidenceSource,
-    ServedLatency,
-    alone,
-    phase_of,
-    served,
-)
+from reports.sheet import evidence
+from reports.sheet.evidence import ENOUGH_RUNS, ROLES, Alone, EvidenceSource, ServedLatency
 
 NOT_KNOWN = "not known"
 # What runs of one machine may differ by, where there are too few to say (docs/sheet.md has the shares).
@@ -64,16 +53,16 @@ class DriveFacts:
 
 def facts_of(sources: Sequence[EvidenceSource], need: Need) -> list[DriveFacts]:
     """Of each candidate, in the same phases of all."""
-    phases = {role: phase_of(sources, SERVED[role]) for role in ROLES}
-    others = {role: phase_of(sources, WITHOUT[role]) for role in ROLES}
+    phases = {role: evidence.phase_of(sources, evidence.SERVED[role]) for role in ROLES}
+    others = {role: evidence.phase_of(sources, evidence.WITHOUT[role]) for role in ROLES}
     return [
         DriveFacts(
             need,
             source,
             phases,
-            {role: served(source, SERVED[role], phases[role]) for role in ROLES},
-            {role: served(source, WITHOUT[role], others[role]) for role in ROLES},
-            {role: alone(source, role, op) for role, op in OPS.items()},
+            {role: evidence.served(source, evidence.SERVED[role], phases[role]) for role in ROLES},
+            {role: evidence.served(source, evidence.WITHOUT[role], others[role]) for role in ROLES},
+            {role: evidence.alone(source, role, op) for role, op in evidence.OPS.items()},
         )
         for source in sources
     ]

@@ -133,18 +133,16 @@ def places(trend: Trend) -> list[ChangePlace]:
     """Slopes, then change points by place; of one place the largest first."""
     found = [(change, line) for line in trend.lines for change in line.changes or ()]
     found.sort(key=lambda each: (each[0].at, each[0].before, -abs(math.log(each[0].ratio))))
-    slopes = sorted(
-        (line for line in trend.lines if line.moved and not line.changes), key=lambda line: line.ends
-    )
+    slopes = [line for line in trend.lines if line.moved and not line.changes]
+    slopes.sort(key=lambda line: line.ends)
     made = []
     for ends, lines in itertools.groupby(slopes, key=lambda line: line.ends):
         title = f"From {trend.points[ends[0]].run} to {trend.points[ends[1]].run}, run by run"
         made.append(ChangePlace(title, tuple(f"{_rise(trend, line)}." for line in lines)))
     for _, group in itertools.groupby(found, key=lambda each: (each[0].at, each[0].before)):
         moves = [(line, change) for change, line in group]
-        made.append(
-            ChangePlace(_title(trend, moves[0][1]), tuple(f"{_move(trend, *each)}." for each in moves))
-        )
+        title = _title(trend, moves[0][1])
+        made.append(ChangePlace(title, tuple(f"{_move(trend, *each)}." for each in moves)))
     return made
 
 
