@@ -302,9 +302,8 @@ def _stalls(run: _Run) -> list[PhaseFinding]:
         )
         place = (phase.name, rows[0].layer, rows[0].op)
         span = (far[0].from_s, far[-1].to_s + phase.interval_ns / 1e9)
-        made.append(
-            PhaseFinding("stall", _plain(text), *place, *span, min(*gaps_us, worst.high_us), worst.high_us)
-        )
+        range_us = min(*gaps_us, worst.high_us), worst.high_us
+        made.append(PhaseFinding("stall", _plain(text), *place, *span, *range_us))
     return sorted(made, key=lambda each: -each.high_us)
 
 

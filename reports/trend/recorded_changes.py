@@ -20,6 +20,7 @@ from reports.trend.trend_point import TrendPoint
 _DEVICE = re.compile(
     r"testbed\.devices\.([^.]+)\.(settings|parameters|bus)\.(.+)|testbed\.devices\.([^.]+)\.(latency_ns)"
 )
+_MARKED = ("versions.", "clock.", "host.", "machines.", "testbed.lab.dilation", "testbed.lab.clock")
 _VERSIONS = {"hsp": "hsp", "zfs": "OpenZFS", "kernel": "kernel", "server": "version of the server"}
 _KINDS = {
     "firmware": "firmware", "write_cache": "write cache", "nr_requests": "queue (nr_requests)",
@@ -53,13 +54,7 @@ class Mark:
 
 def is_marked(key: str) -> bool:
     """Whether a setting may change within a trend, and is marked."""
-    return (
-        key.startswith(
-            ("versions.", "clock.", "host.", "machines.", "testbed.lab.dilation", "testbed.lab.clock")
-        )
-        or key == "nfs.version"
-        or _DEVICE.fullmatch(key) is not None
-    )
+    return key.startswith(_MARKED) or key == "nfs.version" or _DEVICE.fullmatch(key) is not None
 
 
 def values_of(point: TrendPoint, across: Sequence[str] = ()) -> dict[What, str]:
@@ -73,11 +68,10 @@ def values_of(point: TrendPoint, across: Sequence[str] = ()) -> dict[What, str]:
     for settings in point.settings.values():
         for key, value in settings.items():
             match = _DEVICE.fullmatch(key)
+            is_shown = is_marked(key) and not key.startswith("testbed.lab.")
             if match and match[2] in ("parameters", "bus") and match[3] != "firmware":
                 models.setdefault(match[1], {})[key] = value
-            elif (is_marked(key) and not key.startswith("testbed.lab.")) or any(
-                covers(each, key) for each in across
-            ):
+            elif is_shown or any(covers(each, key) for each in across):
                 found.setdefault(_what(key, point.names), _text(value))
     for device, parameters in models.items():
         text = json.dumps(parameters, sort_keys=True).encode()

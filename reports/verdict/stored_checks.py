@@ -110,9 +110,8 @@ def _made(phase: Phase) -> Counter[str]:
 
 
 def _ops(phase: Phase) -> list[str]:
-    return list(phase.block_bytes_by_op) or {"mixed": ["read", "write"], None: []}.get(
-        phase.op, [str(phase.op)]
-    )
+    by_op = {"mixed": ["read", "write"], None: []}.get(phase.op, [str(phase.op)])
+    return list(phase.block_bytes_by_op) or by_op
 
 
 def _required(manifest: Manifest, phase: Phase, ios: Counted) -> Counter[str]:

@@ -56,17 +56,14 @@ class Counted:
 
 def counted(latency: Latency, names: Sequence[str]) -> dict[str, Counted]:
     """Of each phase; times of rows without I/Os count, too."""
-    keys = ("layer", "host", "op", "tier")
-    found = {name: Counted(Counter(), []) for name in names}
-    sums = latency.bins.group_by("phase", *keys).agg(pl.col("count").sum())
+    ios: dict[str, Counter[tuple[str, str, str, str]]] = {name: Counter() for name in names}
+    sums = latency.bins.group_by("phase", "layer", "host", "op", "tier").agg(pl.col("count").sum())
     for phase, layer, host, op, tier, count in sums.iter_rows():
-        if phase in found:
-            found[phase].ios[layer, host, op, tier] += count
+        if phase in ios:
+            ios[phase][layer, host, op, tier] += count
     times = latency.intervals.select("phase", "time_ns").unique().sort("time_ns")
-    for phase, time_ns in times.iter_rows():
-        if phase in found:
-            found[phase].times_ns.append(time_ns)  # type: ignore[attr-defined]
-    return found
+    times_ns = dict(times.group_by("phase").agg("time_ns").iter_rows())
+    return {name: Counted(ios[name], times_ns.get(name, [])) for name in names}
 
 
 def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
