@@ -367,9 +367,8 @@ def _modes(run: _Run, overlaps: Sequence[tuple[str, PhaseFinding]]) -> list[Phas
             found = band_detection.find(sums.rows(), import_source.tick_ns(run.manifest))
         except ValueError:
             continue  # the bins overlap, or span more than a clock can tell
-        told = [
-            each for tier, each in overlaps if (tier, each.phase, each.op) == (row.tier, row.phase, row.op)
-        ]
+        here = (row.tier, row.phase, row.op)
+        told = [each for tier, each in overlaps if (tier, each.phase, each.op) == here]
         modes = [
             (band.modes_ns[0] / 1e3, band.share)
             for band in found.bands

@@ -7,10 +7,10 @@ from the last sample before the load to the first after it, so that they have al
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from kit.store.manifest import Device, Manifest
-from kit.store.parts.resource_use import CpuUse, DeviceSample, DeviceUse
+from kit.store.parts.resource_use import CpuSample, CpuUse, DeviceSample, DeviceUse
 from kit.store.phase import Phase
 from kit.store.summary import CPU_BOUND, BytesOnTheWay, DeviceRow, MachineUse, PhaseUse
 
@@ -19,12 +19,7 @@ _TB = 10**12
 Span = tuple[int, int]
 
 
-class _Sample(Protocol):
-    @property
-    def at_ns(self) -> int: ...
-
-
-S = TypeVar("S", bound=_Sample)
+S = TypeVar("S", CpuSample, DeviceSample)
 
 
 def describe(manifest: Manifest) -> list[PhaseUse]:
