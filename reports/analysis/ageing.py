@@ -16,7 +16,7 @@ from kit.core.text import listed
 from kit.core.units import format_binary_bytes, format_factor, format_latency
 from reports.statistics.quantiles import Bins, percentiles_ns, rank_ns
 
-QUANTILES = ((0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"))
+QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 _KEYS = ("device", "role", "op", "point", "stage", "written_bytes", "capacity_bytes", "block_bytes")
 
 
@@ -56,13 +56,11 @@ def curve(frame: pl.DataFrame) -> list[AgeingPoint]:
     points = []
     for key, part in binned.group_by(*_KEYS, maintain_order=True):
         bins = list(part.select("lo_ns", "hi_ns", "count").iter_rows())
-        values = percentiles_ns(bins, [q for q, _ in QUANTILES], (bins[0][0], bins[-1][1]))
-        us = [None if value is None else value / 1e3 for value in values]
-        names = [name for _, name in QUANTILES]
+        values = percentiles_ns(bins, list(QUANTILES.values()), (bins[0][0], bins[-1][1]))
+        us = {name: None if ns is None else ns / 1e3 for name, ns in zip(QUANTILES, values, strict=True)}
+        open_us = {name: _open_us(bins, q) for name, q in QUANTILES.items()}
         named = dict(zip(_KEYS, key, strict=True))
-        open_us = {name: _open_us(bins, q) for q, name in QUANTILES}
-        ios = sum(b[2] for b in bins)
-        points.append(AgeingPoint(**named, ios=ios, us=dict(zip(names, us, strict=True)), open_us=open_us))
+        points.append(AgeingPoint(**named, ios=sum(b[2] for b in bins), us=us, open_us=open_us))
     return points
 
 

@@ -40,7 +40,14 @@ def answer(
         return f"{word}: {_where(first, manifest)}{_others(first, more)}"
     if not summary.is_usable:
         return "The numbers of this run cannot be trusted."
-    return " ".join(_first(manifest, summary, stripes, aged, found))
+    kinds: Sequence[Iterable[str]] = (
+        _imported(manifest, summary, found) if manifest.import_ else (),
+        *(feature.answer(summary) for feature in FEATURES),
+        sentences_of(stripes) if stripes else (),
+        ageing.sentences(aged) if ageing.is_asked(aged) else (),
+    )
+    # Of each kind that the run is the sentence that answers it; a soak has faults, too.
+    return " ".join(said for kind in kinds for said in [*kind][:1])
 
 
 def _others(first: Outcome, more: Sequence[Outcome]) -> str:
@@ -49,10 +56,7 @@ def _others(first: Outcome, more: Sequence[Outcome]) -> str:
     if not failed and first.makes != "invalid":
         return f" {counted(len(more), 'more reason')} below." if more else ""
     unknown = len(more) - failed
-    numbers = (
-        (failed, "failed"),
-        (unknown, "is not known (below)" if unknown == 1 else "are not known (below)"),
-    )
+    numbers = (failed, "failed"), (unknown, f"{'is' if unknown == 1 else 'are'} not known (below)")
     told = " and ".join(f"{number} {words}" for number, words in numbers if number)
     return f" Of the other limits and checks, {told}; all others that were judged hold." if told else ""
 
@@ -60,24 +64,6 @@ def _others(first: Outcome, more: Sequence[Outcome]) -> str:
 def is_told(summary: Summary) -> bool:
     """Whether the first cause of the verdict is the answer: it failed, or no number can be used."""
     return bool(summary.causes) and (summary.verdict == "invalid" or not summary.is_usable)
-
-
-def _first(
-    manifest: Manifest,
-    summary: Summary,
-    stripes: Stripes | None,
-    aged: pl.DataFrame | None,
-    found: Sequence[PhaseFinding],
-) -> Iterator[str]:
-    """Of each kind that the run is the sentence that answers it; a soak has faults, too."""
-    kinds: Sequence[Iterable[str]] = (
-        _imported(manifest, summary, found) if manifest.import_ else (),
-        *(feature.answer(summary) for feature in FEATURES),
-        sentences_of(stripes) if stripes else (),
-        ageing.sentences(aged) if ageing.is_asked(aged) else (),
-    )
-    for kind in kinds:
-        yield from [*kind][:1]
 
 
 def _imported(manifest: Manifest, summary: Summary, found: Sequence[PhaseFinding]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from kit.core.units import commas, format_latency_range, format_percent
 from kit.store.labels import tier_name
 from kit.store.parts.bands import KernelLabels, PhaseBands, PublishedBorders, PublishedCount
 from kit.store.stored import Range
-from reports.statistics.band_detection import Band
+from reports.statistics.band_detection import Band, Bands
 from reports.statistics.quantiles import Bins
 
 # They waited for something of another tier, of any: no place on the latency axis is theirs.
@@ -34,23 +35,21 @@ def matrix(by_tier: Mapping[str, Bins], borders_ns: Sequence[int]) -> dict[str, 
     return made
 
 
-def against_kernel(
-    by_tier: Mapping[str, Bins], bands: Sequence[Band], borders_ns: Sequence[int]
-) -> KernelLabels:
+def against_kernel(by_tier: Mapping[str, Bins], found: Bands) -> KernelLabels:
     """The confusion matrix of tiers and bands, and what of it is on the right side.
 
     A band belongs to the tier that most of its I/Os are of. Tiers of PLACELESS are in the matrix, but not
     judged. `warnings` are sentences.
     """
-    table = matrix(by_tier, borders_ns)
+    table = matrix(by_tier, found.borders_ns)
     owners = owners_of(table)
     judged = {tier: row for tier, row in table.items() if tier not in PLACELESS}
     right = sum(n for tier, row in judged.items() for n, own in zip(row, owners, strict=True) if own == tier)
+    warnings = (text for tier, row in judged.items() for text in _tails(tier, row, owners, found.bands))
     total = sum(map(sum, judged.values()))
     return KernelLabels(
         tiers={tier: tuple(row) for tier, row in table.items()}, owners=tuple(owners), judged=total,
-        right=right, share_right=right / total if total else None,
-        warnings=tuple(text for tier, row in judged.items() for text in _tails(tier, row, owners, bands)),
+        right=right, share_right=right / total if total else None, warnings=tuple(warnings),
     )  # fmt: skip
 
 
@@ -141,22 +140,17 @@ def against_published(
     if not ranges_us:
         return None
     ordered = sorted(ranges_us.items(), key=lambda item: item[1])
-    counts = dict.fromkeys(ranges_us, 0)
-    outside = total = 0
-    for bins in by_tier.values():
-        for lo, hi, count in bins:
-            middle = (lo + hi) / 2e3
-            holders = [tier for tier, (low, high) in ordered if low <= middle <= high]
-            for tier in holders[:1]:
-                counts[tier] += count
-            outside += 0 if holders else count
-            total += count
+    counts: Counter[str | None] = Counter()
+    for lo, hi, count in itertools.chain.from_iterable(by_tier.values()):
+        middle = (lo + hi) / 2e3
+        counts[next((tier for tier, (low, high) in ordered if low <= middle <= high), None)] += count
+    total = counts.total()
     borders = _between([r for _, r in ordered])
     share_right = None
     if labelled and borders is not None:
         table = matrix(by_tier, [round(b * 1e3) for b in borders])
         judged = {tier: row for tier, row in table.items() if tier in ranges_us}
-        right = sum(row[n] for n, (tier, _) in enumerate(ordered) for row in [judged.get(tier)] if row)
+        right = sum(judged[tier][n] for n, (tier, _) in enumerate(ordered) if tier in judged)
         seen = sum(map(sum, judged.values()))
         share_right = right / seen if seen else None
     return PublishedBorders(
@@ -165,7 +159,7 @@ def against_published(
             PublishedCount(tier=tier, range_us=span, count=counts[tier], share=counts[tier] / total)
             for tier, span in ordered
         ),
-        outside=outside, borders_us=borders, share_right=share_right,
+        outside=counts[None], borders_us=borders, share_right=share_right,
     )  # fmt: skip
 
 

@@ -3,50 +3,41 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
 from kit.core.units import format_latency, format_time_s
-from kit.store.labels import CLIENT, op_name
+from kit.store.labels import CLIENT, METADATA, op_name
+from kit.store.latency import Latency
+from kit.store.manifest import Manifest
 from kit.store.parts.bands import BandPublished, BandRow, KernelLabels, LevelsInTime, PhaseBands
 from kit.store.stored import Range
 from kit.store.summary import Reference
-from reports.analysis import band_labels
+from reports.analysis import band_labels, import_source
+from reports.published.ranges import Beside
 from reports.statistics import levels
 from reports.statistics.band_detection import OVERLAP_LIMIT, Band, Bands, find
 from reports.statistics.quantiles import Bins
 
-Ranges = Mapping[tuple[str, str], Range]  # by op and tier
 _KEY = ("phase", "layer", "op")
 _UNLABELLED = "all"
 
 
-@dataclass(frozen=True)
-class OverTime:
-    """`cells` as in kit.store.latency, and when each phase began."""
-
-    cells: pl.DataFrame
-    starts_ns: Mapping[str, int]
-
-
 def describe(
-    latency: pl.DataFrame,
-    phases: Sequence[str],
-    reference: Reference | None,
-    ranges: Mapping[str, Ranges] | None = None,
-    tick_ns: float | None = None,
-    over_time: OverTime | None = None,
+    latency: Latency, manifest: Manifest, reference: Reference | None, shown: Mapping[str, Beside]
 ) -> list[PhaseBands]:
-    """One object per phase x layer x op of `latency` (columns of latency.parquet), in the order of `phases`.
+    """One object per phase x layer x op of the counts, in the order of the phases.
 
-    `ranges`: those of `reference` that stand beside a phase, by its name; None: all of them beside each.
-    `tick_ns`: of the clock that measured, if known. `over_time`: None where I/Os have no times.
+    `shown`: by phase, what of `reference` stands beside it.
     What has no bands (its bins overlap) has a `reason` and an empty list.
     """
+    starts_ns = {phase.name: phase.start_ns for phase in manifest.phases}
+    timed, tick_ns = import_source.timed(manifest), import_source.tick_ns(manifest)
+    # A GETATTR of a file is other work than that of a directory: its bands are no tiers.
     counted = (
-        latency.filter(pl.col("count") > 0)
+        latency.bins.filter((pl.col("count") > 0) & ~pl.col("op").is_in([*METADATA]))
         .group_by(*_KEY, "tier", "lo_ns", "hi_ns")
         .agg(pl.col("count").sum())
         .sort(*_KEY, "tier", "lo_ns", "hi_ns")
@@ -56,15 +47,12 @@ def describe(
         by_tier: dict[str, list[tuple[int, int, int]]] = {}
         for r in rows:
             by_tier.setdefault(r["tier"], []).append((r["lo_ns"], r["hi_ns"], r["count"]))
-        every = reference.ranges_us if reference else {}
-        shown = every if ranges is None else ranges.get(key[0], {})
-        entry = _described(key, by_tier, reference, shown, tick_ns)
-        if over_time and not entry.kernel and len(entry.bands) > 1:
+        entry = _described(key, by_tier, reference, shown[key[0]], tick_ns)
+        if timed and not entry.kernel and len(entry.bands) > 1:
             mine = [pl.col(name) == value for name, value in zip(_KEY, key, strict=True)]
-            start_ns = over_time.starts_ns.get(entry.phase, 0)
-            entry = _in_time(entry, over_time.cells.filter(*mine), start_ns)
+            entry = _in_time(entry, latency.cells.filter(*mine), starts_ns.get(entry.phase, 0))
         made.append(entry)
-    order = {name: n for n, name in enumerate(phases)}
+    order = {name: n for n, name in enumerate(starts_ns)}
     made.sort(key=lambda e: (order.get(e.phase, len(order)), e.phase, e.layer == CLIENT, e.op))
     return made
 
@@ -74,12 +62,8 @@ def _in_time(entry: PhaseBands, cells: pl.DataFrame, start_ns: int) -> PhaseBand
     found = in_time(cells, [round(border * 1e3) for border in entry.borders_us], start_ns)
     if found is None:
         return entry
-    changed = {
-        "levels": found,
-        "separable": False,
-        "reason": f"levels in time. {level_words(found, op_name(entry.op))}",
-    }
-    return entry.model_copy(update=changed)
+    reason = f"levels in time. {level_words(found, op_name(entry.op))}"
+    return entry.model_copy(update={"levels": found, "separable": False, "reason": reason})
 
 
 def in_time(cells: pl.DataFrame, borders_ns: Sequence[int], start_ns: int) -> LevelsInTime | None:
@@ -113,11 +97,11 @@ def _described(
     key: tuple[str, ...],
     by_tier: Mapping[str, Bins],
     reference: Reference | None,
-    shown: Ranges,
+    shown: Beside,
     tick_ns: float | None,
 ) -> PhaseBands:
     phase, layer, op = key
-    ranges = {tier: span for (of, tier), span in shown.items() if of == op}
+    ranges = {tier: span for (of, tier), span in shown.ranges_us.items() if of == op}
     count = sum(b[2] for bins in by_tier.values() for b in bins)
     kernel, held = None, None
     try:
@@ -126,7 +110,7 @@ def _described(
         found = Bands((), (), f"no bands: {error}")
     else:
         labelled = _UNLABELLED not in by_tier
-        kernel = band_labels.against_kernel(by_tier, found.bands, found.borders_ns) if labelled else None
+        kernel = band_labels.against_kernel(by_tier, found) if labelled else None
         if reference:
             held = band_labels.against_published(reference.name, by_tier, ranges, labelled)
     return PhaseBands(
@@ -139,10 +123,9 @@ def _described(
 
 def together(parts: Iterable[Bins]) -> list[tuple[int, int, int]]:
     """The sum of several histograms, ascending."""
-    total: dict[tuple[int, int], int] = {}
-    for bins in parts:
-        for lo, hi, count in bins:
-            total[lo, hi] = total.get((lo, hi), 0) + count
+    total = Counter[tuple[int, int]]()
+    for lo, hi, count in itertools.chain.from_iterable(parts):
+        total[lo, hi] += count
     return [(lo, hi, count) for (lo, hi), count in sorted(total.items())]
 
 

@@ -21,7 +21,7 @@ from kit.store.phase import Phase
 from kit.store.summary import Range
 from kit.store.tables import CLIENT, ISSUERS, SERVER
 from reports.features.network import judge as network
-from reports.statistics.quantiles import Bins, figures_us, interpolated_figures_us, limits_ns
+from reports.statistics.quantiles import Bins, figures_us, interpolated_figures_us, limits_ns, summed
 
 ALL = "all"
 _TIMES, _MORE_US = 2, 1000
@@ -50,14 +50,12 @@ def _of_phase(frame: pl.DataFrame, phase: Phase) -> Iterator[ClientFigures]:
     seconds = (max(ended) - min(begun)) / 1e9 if begun and ended else 0.0
     for (op,), of_op in sorted(frame.group_by("op")):
         hosts: list[str] = sorted(of_op["host"].unique().to_list(), key=_natural)
-        for host in (None, *hosts):
-            chosen = of_op if host is None else of_op.filter(pl.col("host") == host)
-            named = hosts if host is None else [host]
+        for host, named in ((ALL, hosts), *((host, [host]) for host in hosts)):
             rows, extremes = [by_host.get(name) for name in named], _extremes(phase, str(op), named)
-            bins = _bins(chosen)
+            bins = summed(of_op.filter(pl.col("host").is_in(named)))
             count = sum(b[2] for b in bins)
             yield ClientFigures(
-                phase=phase.name, op=str(op), host=ALL if host is None else host, merged=host is None,
+                phase=phase.name, op=str(op), host=host, merged=named is hosts,
                 count=count, iops=count / seconds if seconds > 0 else None,
                 skew_us=_largest_us([row.skew_ns if row else None for row in rows]),
                 clock_error_us=_largest_us([row.clock_error_ns if row else None for row in rows]),
@@ -84,11 +82,6 @@ def slowest(rows: Sequence[ClientFigures]) -> Iterator[str]:
                 f"{host} is slow: p50 of its {op}s is {format_latency(most_us)}, that of the {beside} "
                 f"{format_latency(usual_us)}."
             )
-
-
-def _bins(frame: pl.DataFrame) -> list[tuple[int, int, int]]:
-    summed = frame.group_by("lo_ns", "hi_ns").agg(pl.col("count").sum()).sort("lo_ns", "hi_ns")
-    return [(low, high, count) for low, high, count in summed.iter_rows()]
 
 
 def _limits_ns(bins: Bins, extremes: list[tuple[int, int]]) -> tuple[int, int]:
@@ -159,7 +152,7 @@ def _gap(manifest: Manifest, phase: Phase, cells: pl.DataFrame) -> Iterator[tupl
 
 def _p50_us(cells: pl.DataFrame, layer: str, op: str) -> tuple[float, int] | None:
     """The median over all tiers, and of how many I/Os; None where they are too few."""
-    bins = _bins(cells.filter((pl.col("layer") == layer) & (pl.col("op") == op)))
+    bins = summed(cells.filter((pl.col("layer") == layer) & (pl.col("op") == op)))
     ios = sum(row[2] for row in bins)
     # Of a damaged file the sums wrap around.
     if not bins or min(row[2] for row in bins) < 0 or not 0 < ios < 1 << 53:

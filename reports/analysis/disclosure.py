@@ -5,6 +5,7 @@ What the manifest does not have is said to be not known. Serial numbers are left
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kit.core.text import commas, safe_text
@@ -15,6 +16,7 @@ from kit.store.parts.resource_use import PoolSpace
 from kit.store.phase import Phase
 from kit.store.summary import Disclosure
 from reports.features.power_loss import judge as power_loss
+from reports.verdict.flushes import cache_of
 
 _UNKNOWN = "not known"
 _SYNC = {
@@ -87,18 +89,13 @@ def _export(manifest: Manifest) -> str:
 
 def _write_cache(device: Device, phases: Sequence[Phase]) -> str:
     name = safe_text(str(device.name))
-    cache = (device.settings or {}).get("write_cache")
+    cache = cache_of(device)
     words = {
         "write back": "its write cache is volatile for the kernel",
         "write through": "the kernel knows of no volatile write cache",
     }.get(str(cache), f"its write cache is {_UNKNOWN}")
-    last = [
-        use.samples[-1]
-        for phase in phases
-        for use in phase.devices
-        if use.samples and use.device == device.name
-    ]
-    counts = [each.flushes for each in last if each.flushes is not None]
+    used = [use for phase in phases for use in phase.devices if use.samples and use.device == device.name]
+    counts = [count for use in used if (count := use.samples[-1].flushes) is not None]
     words += f"; {commas(sum(counts))} FLUSH commands reached it in the phases" if counts else ""
     protected = device.power_loss_protection
     said = f"power-loss protection is {_UNKNOWN}"
@@ -126,7 +123,7 @@ def _materials(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def _devices(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    counted: dict[tuple[str, str], int] = {}
+    counted = Counter[tuple[str, str]]()
     for device in manifest.testbed.devices:
         firmware = (device.settings or {}).get("firmware")
         text = (
@@ -134,8 +131,7 @@ def _devices(manifest: Manifest) -> Iterator[tuple[str, str]]:
             f"{format_binary_bytes(device.size_bytes) if device.size_bytes else f'size {_UNKNOWN}'}, "
             f"firmware {firmware or ('none: a model' if manifest.testbed.emulated else _UNKNOWN)}"
         )
-        key = (f"{device.role or 'device'} devices", safe_text(text))
-        counted[key] = counted.get(key, 0) + 1
+        counted[f"{device.role or 'device'} devices", safe_text(text)] += 1
     for (role, text), count in counted.items():
         yield role.capitalize(), f"{count} \N{MULTIPLICATION SIGN} {text}"
     for device in manifest.testbed.devices:

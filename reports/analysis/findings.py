@@ -18,7 +18,7 @@ from kit.core.text import commas, some
 from kit.core.units import format_factor, format_latency, format_latency_range, format_time_s
 from kit.store.labels import EITHER_LOG, METADATA, NFS_METADATA, op_name, tier_name
 from kit.store.latency import Latency
-from kit.store.manifest import Device, Manifest
+from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Range, Row, Summary
 from kit.store.tables import SERVER
@@ -122,11 +122,6 @@ class _Run:
     def rows(self) -> tuple[Row, ...]:
         """The server's rows, or the clients' where no server was traced."""
         return self.summary.main_rows
-
-    @property
-    def tick_ns(self) -> float | None:
-        """Of the clock that measured; None where it is not known."""
-        return self.manifest.import_.tick_ns if self.manifest.import_ else None
 
     @cached_property
     def phases(self) -> dict[str, Phase]:
@@ -261,7 +256,7 @@ def _outlier(run: _Run, row: Row, p99_us: float) -> PhaseFinding:
     place, phase = (row.phase, row.layer, row.op), run.phases.get(row.phase)
     cells = run.cells(place, row.tier)
     far = cells.filter(pl.col("lo_ns") >= _FAR * p99_us * 1e3)
-    count, low_us, during = max(_count(far), 1), row.max_us, ""
+    count, low_us, during = max(int(far["count"].cast(pl.Float64).sum()), 1), row.max_us, ""
     if far.is_empty():
         # The bin of the longest begins below.
         far = cells.filter(pl.col("hi_ns") == pl.col("hi_ns").max())
@@ -307,9 +302,8 @@ def _stalls(run: _Run) -> list[PhaseFinding]:
         )
         place = (phase.name, rows[0].layer, rows[0].op)
         span = (far[0].from_s, far[-1].to_s + phase.interval_ns / 1e9)
-        made.append(
-            PhaseFinding("stall", _plain(text), *place, *span, min(*gaps_us, worst.high_us), worst.high_us)
-        )
+        range_us = min(*gaps_us, worst.high_us), worst.high_us
+        made.append(PhaseFinding("stall", _plain(text), *place, *span, *range_us))
     return sorted(made, key=lambda each: -each.high_us)
 
 
@@ -351,15 +345,11 @@ def _overlap(run: _Run, place: Place, here: Misplaced, share: float) -> PhaseFin
 
 
 def _cause(run: _Run, here: Misplaced) -> str:
-    buffered = any(_has_track_buffer(device) for device in run.manifest.testbed.of_role("data"))
+    models = [(each.parameters or {}).get("disk") for each in run.manifest.testbed.of_role("data")]
+    buffered = any(isinstance(model, dict) and model.get("track_buffer") for model in models)
     if here.tier == "disk" and not here.beyond and buffered:
         return "the disks have a track buffer, whose hits the run does not record"
     return "the run does not record why"
-
-
-def _has_track_buffer(device: Device) -> bool:
-    disk = (device.parameters or {}).get("disk")
-    return isinstance(disk, dict) and bool(disk.get("track_buffer"))
 
 
 def _modes(run: _Run, overlaps: Sequence[tuple[str, PhaseFinding]]) -> list[PhaseFinding]:
@@ -374,12 +364,11 @@ def _modes(run: _Run, overlaps: Sequence[tuple[str, PhaseFinding]]) -> list[Phas
         # Sums of 64-bit integers would wrap around.
         sums = cells.group_by("lo_ns", "hi_ns").agg(pl.col("count").cast(pl.Float64).sum()).sort("lo_ns")
         try:
-            found = band_detection.find(sums.rows(), run.tick_ns)
+            found = band_detection.find(sums.rows(), import_source.tick_ns(run.manifest))
         except ValueError:
             continue  # the bins overlap, or span more than a clock can tell
-        told = [
-            each for tier, each in overlaps if (tier, each.phase, each.op) == (row.tier, row.phase, row.op)
-        ]
+        here = (row.tier, row.phase, row.op)
+        told = [each for tier, each in overlaps if (tier, each.phase, each.op) == here]
         modes = [
             (band.modes_ns[0] / 1e3, band.share)
             for band in found.bands
@@ -389,27 +378,20 @@ def _modes(run: _Run, overlaps: Sequence[tuple[str, PhaseFinding]]) -> list[Phas
         if len(modes) < 2:
             continue
         ios = f"{op_name(row.op)} of {tier_name(row.tier)}"
-        kind, text = "modes", f"The {ios} have {_listed(run, row, modes)}."
+        listed = some([f"{format_latency(at)} ({_share(share)})" for at, share in modes], _MOST_MODES)
+        kind, text = "modes", f"The {ios} have {len(modes)} modes: {listed}{_paths(run, row, modes)}."
         phase = run.phases.get(row.phase)
         if phase and import_source.timed(run.manifest):
-            cells = run.cells(place, row.tier)
             if levels := band_table.in_time(cells, found.borders_ns, phase.start_ns):
                 words = band_table.level_words(levels, ios)
                 kind, text = "levels", f"{words}: a change in time, not two kinds of I/Os."
-        range_us = (row.min_us, row.max_us)
-        found_here = run.finding(kind, text, place, cells, range_us, row.tier)
+        found_here = run.finding(kind, text, place, cells, (row.min_us, row.max_us), row.tier)
         made.append((max(share for _, share in modes), found_here))
     return [each for _, each in sorted(made, key=lambda item: item[0])]
 
 
-def _listed(run: _Run, row: Row, modes: Sequence[tuple[float, float]]) -> str:
-    """The modes (us, part of the I/Os), and why they are there if the run is like the one that showed it."""
-    listed = some([f"{format_latency(at)} ({_share(share)})" for at, share in modes], _MOST_MODES)
-    return f"{len(modes)} modes: {listed}{_paths(run, row, modes)}"
-
-
 def _paths(run: _Run, row: Row, modes: Sequence[tuple[float, float]]) -> str:
-    """Why DRAM has modes, where each lies where it was measured: on a clock that counts instructions."""
+    """Why DRAM has modes (us, share), where each lies as measured: on a clock that counts instructions."""
     virtual = run.manifest.clock is not None and run.manifest.clock.kind == "virtual"
     measured = run.manifest.workload == "top-speeds" and (row.op, row.tier) == ("read", "dram")
     if not (virtual and run.manifest.testbed.emulated and measured):
@@ -426,10 +408,6 @@ def _paths(run: _Run, row: Row, modes: Sequence[tuple[float, float]]) -> str:
 def is_like(mode: tuple[float, float], where_us: float, part: float) -> bool:
     at_us, share = mode
     return abs(at_us / where_us - 1) <= _NEAR and 1 / _TIMES_AS_MANY <= share / part <= _TIMES_AS_MANY
-
-
-def _count(cells: pl.DataFrame) -> int:
-    return int(cells["count"].cast(pl.Float64).sum())
 
 
 def _ios(count: int, op: str, tier: str) -> str:

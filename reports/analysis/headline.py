@@ -28,10 +28,10 @@ from reports.features.all import FEATURES
 from reports.published.ranges import beside
 from reports.published.share import share_inside
 from reports.statistics.quantiles import percentile_text
+from reports.verdict.expectations import PERCENTILES
 
 # A tier that the workload does not expect is listed from this share of the phase's I/Os on.
 _LEAST_SHARE = 0.001
-_PERCENTILES = {"p50_us_max": "p50", "p95_us_max": "p95", "p99_us_max": "p99", "p999_us_max": "p99.9"}
 _MOST_MODES = 4
 _MOST_PHASES = 4
 # Bytes of an I/O, and I/Os outstanding.
@@ -90,15 +90,9 @@ def headline(
     before = [*(text for each in FEATURES for text in each.measured(summary)), *ageing.measured(aged)]
     measured = " ".join([*before, _measured(manifest, summary)])
     bars = tuple(bar for line in lines for bar in _bars(line, summary))
-    return Headline(
-        answer(manifest, summary, stripes, aged, found) or _sentence(lines, summary),
-        measured,
-        _evidence(summary),
-        emulated,
-        lines,
-        bars,
-        _unpublished(lines, manifest, summary),
-    )
+    said = answer(manifest, summary, stripes, aged, found) or _sentence(lines, summary)
+    unpublished = _unpublished(lines, manifest, summary)
+    return Headline(said, measured, _evidence(summary), emulated, lines, bars, unpublished)
 
 
 def sentence(manifest: Manifest, summary: Summary) -> str:
@@ -149,13 +143,13 @@ def _unpublished(lines: Sequence[HeadlineRow], manifest: Manifest, summary: Summ
         for text in filter(None, why):
             phases.setdefault(text, {})[line.phase] = None
     one = len(phases) == 1 and not any(line.row.published for line in lines)
-    return tuple(why if one else f"{_some([*names])}: {why}" for why, names in phases.items())
+    return tuple(why if one else f"{_some([*names], '; ')}: {why}" for why, names in phases.items())
 
 
-def _some(names: Sequence[str]) -> str:
-    """The first of them; titles may have commas."""
-    more = f"; {len(names) - _MOST_PHASES} more phases" if len(names) > _MOST_PHASES + 1 else ""
-    return "; ".join(names[: _MOST_PHASES + (not more)]) + more
+def _some(phases: Sequence[str], separator: str) -> str:
+    """The first of their titles, which may have commas."""
+    more = [f"{len(phases) - _MOST_PHASES} more phases"] if len(phases) > _MOST_PHASES + 1 else []
+    return separator.join([*phases[: _MOST_PHASES + (not more)], *more])
 
 
 def _evidence(summary: Summary) -> tuple[str, ...]:
@@ -260,13 +254,13 @@ def _within(summary: Summary) -> str:
         (each, limit)
         for each in summary.expect
         for limit in each.limits
-        if limit.ok and limit.name in _PERCENTILES and limit.found is not None
+        if limit.ok and limit.name in PERCENTILES and limit.found is not None
     ]
     if not limits:
         return ""
     (expectation, limit), *others = limits
     found, most = (format_latency(us) for us in (limit.found or 0.0, limit.limit))
-    figure = f"{_PERCENTILES[limit.name]} of {ios_words(expectation.op, expectation.tier)}"
+    figure = f"{PERCENTILES[limit.name][2]} of {ios_words(expectation.op, expectation.tier)}"
     where = f" in phase {expectation.phase}" if len(summary.accounting.phases) > 1 else ""
     more = f"; {counted(len(others), 'more limit')} met" if others else ""
     return f"Within the limit: {figure}{where} is {found}, at most {most}{more}."
@@ -289,12 +283,8 @@ def _compared(line: HeadlineRow, phase: str) -> str:
     """An SSD's tier and the tier below it, by their medians."""
     tier, ratio = line.times_of or ("", 1.0)
     slow_us = line.row.p50_us or 0.0
-    ops, fast = op_name(line.row.op), format_latency(slow_us / ratio)
-    return f"{ops}{phase}: {tier_name(tier)} {fast}, {line.name} {format_latency(slow_us)}, {_times(ratio)}"
-
-
-def _times(ratio: float) -> str:
-    return f"{format_factor(ratio, 2)} as long"
+    ops, fast, times = op_name(line.row.op), format_latency(slow_us / ratio), format_factor(ratio, 2)
+    return f"{ops}{phase}: {tier_name(tier)} {fast}, {line.name} {format_latency(slow_us)}, {times} as long"
 
 
 def _modes(summary: Summary) -> str:
@@ -356,8 +346,7 @@ def _measured(manifest: Manifest, summary: Summary) -> str:
         at = {SERVER: server, DEVICE: "the devices"}.get("".join(layers), "the clients")
     # Loads on devices pass no mount.
     protocol = "" if layers == {DEVICE} else _protocol(manifest.mount)
-    more = [f"{len(parts) - _MOST_PHASES} more phases"] if len(parts) > _MOST_PHASES + 1 else []
-    what = " · ".join([*parts[: _MOST_PHASES + (not more)], *more]) or "Nothing"
+    what = _some(parts, " · ") or "Nothing"
     return f"{what}. {protocol}{(manifest.load or '').capitalize()}. Latency at {at}."
 
 

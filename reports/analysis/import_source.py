@@ -49,6 +49,11 @@ def timed(manifest: Manifest) -> bool:
     return manifest.import_ is None or manifest.import_.source.timed
 
 
+def tick_ns(manifest: Manifest) -> float | None:
+    """Of the clock that measured; None where it is not known."""
+    return manifest.import_.tick_ns if manifest.import_ else None
+
+
 def means(manifest: Manifest, summary: Summary) -> list[tuple[str, float]]:
     """Name and mean, us, of each row of a table that has means alone: pg_test_fsync's; of others nothing.
 

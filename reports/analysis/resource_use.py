@@ -7,10 +7,10 @@ from the last sample before the load to the first after it, so that they have al
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from kit.store.manifest import Device, Manifest
-from kit.store.parts.resource_use import CpuUse, DeviceUse
+from kit.store.parts.resource_use import CpuSample, CpuUse, DeviceSample, DeviceUse
 from kit.store.phase import Phase
 from kit.store.summary import CPU_BOUND, BytesOnTheWay, DeviceRow, MachineUse, PhaseUse
 
@@ -19,12 +19,7 @@ _TB = 10**12
 Span = tuple[int, int]
 
 
-class _Sample(Protocol):
-    @property
-    def at_ns(self) -> int: ...
-
-
-S = TypeVar("S", bound=_Sample)
+S = TypeVar("S", CpuSample, DeviceSample)
 
 
 def describe(manifest: Manifest) -> list[PhaseUse]:
@@ -58,9 +53,8 @@ def sentences(use: Sequence[PhaseUse]) -> Iterator[str]:
 def _phase(phase: Phase, devices: Mapping[str, Device]) -> PhaseUse:
     spans, arc = _loads(phase), phase.arc
     seconds = sum(end - begin for begin, end in spans) / 1e9
-    hosts, names = (
-        dict.fromkeys(found) for found in ([e.host for e in phase.cpu], [e.device for e in phase.devices])
-    )
+    hosts = dict.fromkeys(each.host for each in phase.cpu)
+    names = dict.fromkeys(each.device for each in phase.devices)
     cpu = tuple(_machine([each for each in phase.cpu if each.host == host], spans) for host in hosts)
     moved = phase.client_ios * phase.block_bytes if phase.block_bytes else None
     return PhaseUse(
@@ -131,26 +125,22 @@ def _load_of(samples: Sequence[S], spans: Sequence[Span]) -> Span:
 
 def _machine(entries: Sequence[CpuUse], spans: Sequence[Span]) -> MachineUse:
     """Of several entries: one machine in the parts of a phase."""
-    total = dict.fromkeys(("idle", "user", "system", "softirq", "busiest"), 0)
-    cpu_ns, span_ns, known = 0, 0, bool(entries)
-    for each in entries:
-        if each.samples:
-            first, last = _inside(each.samples, spans)
-            span_ns += last.at_ns - first.at_ns
-            cpu_ns += (last.at_ns - first.at_ns) * each.cpus
-            known = known and last.busiest_ns is not None
-            for name in total:
-                total[name] += (getattr(last, f"{name}_ns") or 0) - (getattr(first, f"{name}_ns") or 0)
-    busiest_ns = total.pop("busiest")
-    shares = {name: _share(value, cpu_ns) for name, value in total.items()}
-    # Idle time is exact; the others are sampled by the kernel's tick.
-    busy = 1 - shares.pop("idle") if cpu_ns > 0 else 0.0
-    busiest = _share(busiest_ns, span_ns) if known else None
-    return MachineUse(host=entries[0].host, cpus=entries[0].cpus, busy=busy, busiest=busiest, **shares)
+    inside = [(each.cpus, *_inside(each.samples, spans)) for each in entries if each.samples]
+    span_ns = sum(last.at_ns - first.at_ns for _, first, last in inside)
+    cpu_ns = sum((last.at_ns - first.at_ns) * cpus for cpus, first, last in inside)
 
+    def share(name: str, of_ns: int) -> float:
+        used_ns = sum((getattr(last, name) or 0) - (getattr(first, name) or 0) for _, first, last in inside)
+        return min(1.0, max(0.0, used_ns / of_ns)) if of_ns > 0 else 0.0
 
-def _share(value: int, of: int) -> float:
-    return min(1.0, max(0.0, value / of)) if of > 0 else 0.0
+    has_busiest = all(last.busiest_ns is not None for *_, last in inside)
+    return MachineUse(
+        host=entries[0].host, cpus=entries[0].cpus,
+        # Idle time is exact; the others are sampled by the kernel's tick.
+        busy=1 - share("idle_ns", cpu_ns) if cpu_ns > 0 else 0.0,
+        busiest=share("busiest_ns", span_ns) if has_busiest else None,
+        **{name: share(f"{name}_ns", cpu_ns) for name in ("user", "system", "softirq")},
+    )  # fmt: skip
 
 
 def _device(entries: Sequence[DeviceUse], of_testbed: Device, spans: Sequence[Span]) -> DeviceRow:
@@ -159,23 +149,23 @@ def _device(entries: Sequence[DeviceUse], of_testbed: Device, spans: Sequence[Sp
     inside = [_inside(each.samples, spans) for each in sampled]
     span_ns = sum(last.at_ns - first.at_ns for first, last in inside)
 
-    def total(name: str) -> int:
-        return sum(max(0, getattr(last, name) - getattr(first, name)) for first, last in whole)
-
     def rate(name: str) -> float:
-        moved = sum(max(0, getattr(last, name) - getattr(first, name)) for first, last in inside)
-        return moved / span_ns if span_ns > 0 else 0.0
+        return _moved(name, inside) / span_ns if span_ns > 0 else 0.0
 
     has_flushes = all(sample.flushes is not None for pair in whole for sample in pair)
     written_per_s = rate("written_bytes") * 1e9
     return DeviceRow(
         device=entries[0].device, role=of_testbed.role or "",
-        **{name: total(name) for name in ("reads", "read_bytes", "writes", "written_bytes")},
-        flushes=total("flushes") if has_flushes else None, busy=min(1.0, rate("busy_ns")),
+        **{name: _moved(name, whole) for name in ("reads", "read_bytes", "writes", "written_bytes")},
+        flushes=_moved("flushes", whole) if has_flushes else None, busy=min(1.0, rate("busy_ns")),
         queue=rate("queue_ns"), read_bytes_per_s=rate("read_bytes") * 1e9,
         written_bytes_per_s=written_per_s, tbw_per_day=written_per_s * _DAY_S / _TB,
         **_model(entries, of_testbed),
     )  # fmt: skip
+
+
+def _moved(name: str, pairs: Sequence[tuple[DeviceSample, DeviceSample]]) -> int:
+    return sum(max(0, getattr(last, name) - getattr(first, name)) for first, last in pairs)
 
 
 def _model(entries: Sequence[DeviceUse], of_testbed: Device) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import polars as pl
@@ -16,15 +16,13 @@ from kit.core.errors import ConfigError
 from kit.store.checks.known_failures import Known
 from kit.store.checks.outcome import Outcome
 from kit.store.format import FORMAT
-from kit.store.labels import METADATA
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
-from kit.store.parts.bands import PhaseBands
 from kit.store.parts.client_figures import ClientFigures
 from kit.store.phase import Phase
 from kit.store.summary import Accounting, PhaseAccounting, Published, Reference, Row, Summary
 from kit.store.tables import SERVER
-from reports.analysis import band_table, clients, disclosure, import_source, resource_use
+from reports.analysis import band_table, clients, disclosure, resource_use
 from reports.devices import prices, stripes, together
 from reports.features.all import FEATURES
 from reports.published import ranges as published
@@ -60,7 +58,7 @@ def summarise(
     named = {phase.name: phase for phase in phases}
     names = dict.fromkeys((*named, *bins["phase"].unique().sort()))
     shown = {name: published.beside(reference, manifest, named.get(name)) for name in names}
-    rows = _rows(bins, phases, reference, shown, found)
+    rows = _rows(bins, named, reference, shown, found)
     found += verdict.accounting(manifest, latency, aged, rows, found)
     of_clients = _clients(bins, phases, found)
     asked, notes, kept = _asked_for(manifest, latency, rows, found)
@@ -71,7 +69,11 @@ def summarise(
     causes = [str(each) for each in outcomes if each.decides]
     return Summary.made(
         "manifest.json",
-        **_identity(manifest),
+        format=FORMAT,
+        run=manifest.run,
+        workload=manifest.workload,
+        title=manifest.title,
+        **({"length": manifest.length} if manifest.length else {}),
         verdict=judged,
         reasons=(verdict.all_well(phases, outcomes, kept),) if judged == "valid" else tuple(causes),
         outcomes=tuple(outcomes),
@@ -85,7 +87,7 @@ def summarise(
         versions=manifest.versions,
         reference=reference,
         rows=tuple(rows),
-        bands=tuple(_bands(latency, manifest, reference, shown)) if with_bands else (),
+        bands=tuple(band_table.describe(latency, manifest, reference, shown)) if with_bands else (),
         clients=tuple(of_clients),
         expect=tuple(expect),
         use=tuple(resource_use.describe(manifest)),
@@ -109,29 +111,6 @@ def _asked_for(
     return made, notes, " ".join(each.kept for each in judged if each.kept)
 
 
-def _bands(
-    latency: Latency, manifest: Manifest, reference: Reference | None, shown: Mapping[str, Beside]
-) -> Iterable[PhaseBands]:
-    ranges = {name: each.ranges_us for name, each in shown.items()}
-    starts_ns = {phase.name: phase.start_ns for phase in manifest.phases}
-    over_time = band_table.OverTime(latency.cells, starts_ns) if import_source.timed(manifest) else None
-    tick_ns = manifest.import_.tick_ns if manifest.import_ else None
-    # A GETATTR of a file is other work than that of a directory: its bands are no tiers.
-    bins = latency.bins.filter(~pl.col("op").is_in([*METADATA]))
-    return band_table.describe(bins, [*starts_ns], reference, ranges, tick_ns, over_time)
-
-
-def _identity(manifest: Manifest) -> dict[str, Any]:
-    """Which run it is."""
-    return {
-        "format": FORMAT,
-        "run": manifest.run,
-        "workload": manifest.workload,
-        "title": manifest.title,
-        **({"length": manifest.length} if manifest.length else {}),
-    }
-
-
 def _notes(manifest: Manifest, intervals: pl.DataFrame, of_features: Sequence[str]) -> list[str]:
     """The run's own; and where something was measured, what hosts, devices and limits say of it."""
     phases = manifest.phases
@@ -140,7 +119,7 @@ def _notes(manifest: Manifest, intervals: pl.DataFrame, of_features: Sequence[st
         *manifest.notes,
         *(f"{text}." for text in (manifest.import_.warnings if manifest.import_ else ())),
         *(each.sentence for each in manifest.findings if is_measured and each.state in ("warn", "fail")),
-        *verdict.not_known(manifest.phases),
+        *verdict.not_known(phases),
         *appliance.notes(manifest),
         *together.sentences(intervals, phases, manifest.testbed),
         *stripes.sentences(intervals, phases),
@@ -168,12 +147,11 @@ def _clients(latency: pl.DataFrame, phases: Sequence[Phase], found: list[Outcome
 
 def _rows(
     latency: pl.DataFrame,
-    phases: Sequence[Phase],
+    named: Mapping[str, Phase],
     reference: Reference | None,
     shown: Mapping[str, Beside],
     found: list[Outcome],
 ) -> list[Row]:
-    named = {phase.name: phase for phase in phases}
     used = latency.lazy().filter(pl.col("count") > 0)
     # In parts: an import has millions of rows, and few bins.
     binned = (
@@ -183,12 +161,12 @@ def _rows(
     ios_of: dict[Key, dict[str, int]] = {}
     for phase, layer, op, tier, host, ios in seen.iter_rows():
         ios_of.setdefault((phase, layer, op, tier), {})[host] = ios
-    totals: dict[tuple[str, ...], int] = {}
+    totals = Counter[tuple[str, ...]]()
     groups: list[tuple[Key, list[tuple[int, int, int]]]] = []
     for key, grouped in itertools.groupby(binned.iter_rows(), lambda r: (r[0], r[1], r[2], r[3])):
         bins = [(lo, hi, count) for *_, lo, hi, count in grouped]
         groups.append((key, bins))
-        totals[key[:3]] = totals.get(key[:3], 0) + sum(b[2] for b in bins)
+        totals[key[:3]] += sum(b[2] for b in bins)
     order = {name: index for index, name in enumerate(named)}
     groups.sort(key=lambda g: (order.get(g[0][0], len(order)), g[0][1] != SERVER, g[0][1], g[1][0][0]))
     rows = []
@@ -275,14 +253,10 @@ def _accounting(phases: Sequence[Phase]) -> Accounting:
         lost_events=_sum([phase.lost_events for phase in phases]),
         phases=tuple(
             PhaseAccounting(
-                phase=phase.name,
-                client_ios=phase.client_ios,
-                server_ios=phase.server_ios,
-                lost_events=phase.lost_events,
-                checks=phase.checks,
-                unavailable=phase.unavailable,
+                phase=phase.name, client_ios=phase.client_ios, server_ios=phase.server_ios,
+                lost_events=phase.lost_events, checks=phase.checks, unavailable=phase.unavailable,
                 shares=phase.shares,
             )
             for phase in phases
         ),
-    )
+    )  # fmt: skip

@@ -86,7 +86,7 @@ def _curve(rows: Sequence[AgeingPoint], op: str, name: str) -> Trace:
 
 def _curve_figure(device: str, rows: Sequence[AgeingPoint]) -> Figure:
     of_op = {op: [row for row in rows if row.op == op] for op in OPS}
-    drawn = [(op, name) for op in OPS for _, name in QUANTILES if any(row.us[name] for row in of_op[op])]
+    drawn = [(op, name) for op in OPS for name in QUANTILES if any(row.us[name] for row in of_op[op])]
     traces = [_curve(of_op[op], op, name) for op, name in drawn]
     seen = [us for op, name in drawn for row in of_op[op] if (us := row.us[name])]
     low, high = min(seen, default=1.0) / 1e6, max(seen, default=1000.0) / 1e6
@@ -96,7 +96,7 @@ def _curve_figure(device: str, rows: Sequence[AgeingPoint]) -> Figure:
     # A quarter of an axis above and below: a flat curve is seen to be flat.
     layout = _layout(358, (titles["read"], titles["write"]), x, low / 2, high * 2)
     head = ["device", "op", "block_bytes", "stage", "written_bytes", "capacity_bytes", "ios"]
-    names = [name for _, name in QUANTILES]
+    names = list(QUANTILES)
     table: list[list[Any]] = [[*head, *(f"{name}_us" for name in names)]]
     for row in rows:
         of_row = ("" if row.us[name] is None else row.us[name] for name in names)

@@ -41,10 +41,9 @@ def _profile(axis: SeriesAxis, cells: Cells) -> str:
     (first, begin), (_, end) = cells[0], cells[-1]
     whole = " of the device" if axis.unit == "%" else ""
     between = f"from {axis.worded(begin)} to {axis.worded(end)}{whole}"
-    spread = format_percent(max(rates) / min(rates) - 1, 1)
     least, most = (f"{rate / 1e6:.3g}" for rate in (min(rates), max(rates)))
     at = f"{most} MB/s at each address" if least == most else f"{least} to {most} MB/s"
-    differ = f"{len(cells)} places differ by {spread} at most"
+    differ = f"{len(cells)} places differ by {format_percent(max(rates) / min(rates) - 1, 1)} at most"
     if len(cells) < _FEWEST:
         return f"{at} {between}, too few places to tell whether it is flat ({differ})"
     known = places_of([value for _, value in cells])

@@ -15,6 +15,7 @@ from reports.devices import prices, stripes, together
 from reports.series.cells import StoredRun, measured, measured_cell
 from reports.series.drift import drift_of, drifted, open_drift
 from reports.series.ratios import ratios_of
+from reports.series.view import cpu_of
 from reports.verdict.known_failures import entry_of
 
 
@@ -84,14 +85,12 @@ def _build(build: SeriesBuild, runs: Mapping[str, RunPart]) -> SeriesBuild:
 def _excluded(cell: SeriesCell) -> SeriesCell:
     """With the reason why it is kept out of ratios."""
     reason = None
-    busy = max((run.cpu_busy for run in cell.runs if run.cpu_busy is not None), default=0.0)
     if not cell.runs:
         reason = "not measured"
     elif cell.verdict == "unknown":
-        reason = next(
-            (run.reasons[0] for run in cell.runs if run.verdict == "unknown" and run.reasons), "unknown"
-        )
-    elif busy > CPU_BOUND:
+        whys = (run.reasons[0] for run in cell.runs if run.verdict == "unknown" and run.reasons)
+        reason = next(whys, "unknown")
+    elif (busy := cpu_of(cell) or 0.0) > CPU_BOUND:
         reason = f"bound by CPU: a machine's CPU was {format_percent(busy)} busy"
     return cell.model_copy(update={"excluded": reason})
 

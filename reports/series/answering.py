@@ -68,10 +68,8 @@ def _ratio(series: Series, axis: SeriesAxis, known: Cells) -> str:
 
 def _shares(cell: SeriesCell) -> str:
     rows = sorted(merged_rows(cell), key=lambda row: -row.share)
-    parts = [
-        f"{tier_name(row.tier)} {format_percent(row.share)}" for row in rows if row.share >= _LEAST_SHARE
-    ]
-    return f" ({listed(parts)})"
+    shares = [(row.tier, row.share) for row in rows if row.share >= _LEAST_SHARE]
+    return f" ({listed([f'{tier_name(tier)} {format_percent(share)}' for tier, share in shares])})"
 
 
 def _is_rate(ratio: Ratio, cell: SeriesCell, axis: str) -> bool:

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kit.core.units import commas, format_factor, format_latency, format_percent
-from kit.store.series import Series, SeriesAxis, SeriesCell
-from kit.store.summary import ForcesRow
-from reports.series.view import bytes_rate_of, cells_of
+from kit.store.series import Series, SeriesAxis
+from reports.series.view import bytes_rate_of, cells_of, forces_of
 
 _KEY = "force.per_force"
 # A line that is farther off says little.
@@ -70,17 +69,16 @@ class Batches:
 
 def batches_of(series: Series) -> Iterator[Batches]:
     """For each axis of records a force, and phase: the line through its cells."""
-    rates = [rate for cell in series.cells if not _forces(cell) and (rate := bytes_rate_of(cell))]
+    rates = [rate for cell in series.cells if not forces_of(cell) and (rate := bytes_rate_of(cell))]
     for axis in series.axes:
         if _KEY not in axis.keys or any(key != _KEY and not key.startswith("phase.") for key in axis.keys):
             continue
         for phase, cells in cells_of(series, axis):
             points, sizes = [], set()
-            for cell, _ in cells:
-                for row in _forces(cell):
-                    if cell.verdict == "valid" and not row.may_lose:
-                        points.append((row.per_force, row.p50_us or row.mean_us, row.records_per_s))
-                        sizes.add(row.record_bytes)
+            for row in (row for cell, _ in cells if cell.verdict == "valid" for row in forces_of(cell)):
+                if not row.may_lose:
+                    points.append((row.per_force, row.p50_us or row.mean_us, row.records_per_s))
+                    sizes.add(row.record_bytes)
             if len({records for records, _, _ in points}) >= _LEAST_POINTS and len(sizes) == 1:
                 a, b = line_of([(records, us) for records, us, _ in points])
                 yield Batches(axis, phase, sizes.pop(), tuple(sorted(points)), a, b, max(rates, default=None))
@@ -91,7 +89,3 @@ def line_of(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     n, t = np.array(points, dtype=np.float64).T
     (a, b), *_ = np.linalg.lstsq(np.stack([1 / t, n / t], axis=1), np.ones_like(t), rcond=None)
     return float(a), float(b)
-
-
-def _forces(cell: SeriesCell) -> list[ForcesRow]:
-    return [run.forces for run in cell.runs if run.forces]

@@ -115,9 +115,8 @@ def verdict_of_phase(manifest: Manifest, summary: Summary, phase: str) -> tuple[
         text = f"It was not measured. {' '.join(summary.reasons)}".strip()
         return "unknown", [Outcome.unknown("NO-IO", text)]
     mine = [each for each in summary.causes if each.phase in (None, phase) and each.id not in _JOINING]
-    unmet = [
-        each for each in mine if each.makes == "invalid" and (each.is_expectation or each.id == "FORCES-LOST")
-    ]
+    limits = [each for each in mine if each.is_expectation or each.id == "FORCES-LOST"]
+    unmet = [each for each in limits if each.makes == "invalid"]
     if summary.verdict == "unknown" and (own := [each for each in mine if each not in unmet]):
         return "unknown", own
     return ("invalid", unmet) if unmet else ("valid", [])

@@ -16,7 +16,11 @@ _PART = 0.05
 
 
 def drift_of(series: Series, cells: Sequence[SeriesCell]) -> Iterator[Drift]:
-    """The base first and last. Where a build repeats the base, the first is that of the first build."""
+    """The base first and last. Where a build repeats the base, the first is that of the first build.
+
+    `ok`: whether the medians differ by at most `drift_max` here; None where their ranges leave that open.
+    """
+    most = 1 + series.drift_max
     for last in cells:
         first = _first_of(last, cells) if last.again else None
         if first is None:
@@ -25,10 +29,12 @@ def drift_of(series: Series, cells: Sequence[SeriesCell]) -> Iterator[Drift]:
             of_first = next((run for run in first.runs if run.round == of_last.round), None)
             for before, after in _pairs(of_first.rows if of_first else (), of_last.rows):
                 assert before.p50_us and after.p50_us, "rows without a median are no pair"
+                medians = [Realisation.of(before.p50_us, before.p50_range_us)]
+                again = [Realisation.of(after.p50_us, after.p50_range_us)]
                 yield Drift(
                     build=last.build, phase=last.phase, layer=after.layer, op=after.op, tier=after.tier,
                     round=of_last.round, ratio=after.p50_us / before.p50_us,
-                    ok=_holds(before, after, 1 + series.drift_max),
+                    ok=ratio(medians, again).inside(1 / most, most, of_this_run=True),
                 )  # fmt: skip
 
 
@@ -56,13 +62,6 @@ def _of_several_tiers(rows: Sequence[CellRow]) -> set[str]:
     """The ops of which two tiers or more answered a part at the server."""
     tiers = Counter(row.op for row in rows if row.tier != "all" and row.share >= _PART)
     return {op for op, number in tiers.items() if number > 1}
-
-
-def _holds(a: CellRow, b: CellRow, factor: float) -> bool | None:
-    """Whether the medians differ by at most `factor` here; None where their ranges leave that open."""
-    assert a.p50_us and b.p50_us, "rows without a median are no pair"
-    known = ratio([Realisation.of(a.p50_us, a.p50_range_us)], [Realisation.of(b.p50_us, b.p50_range_us)])
-    return known.inside(1 / factor, factor, of_this_run=True)
 
 
 def drifted(cell: SeriesCell, drift: Sequence[Drift]) -> SeriesCell:

@@ -46,9 +46,8 @@ def _forced(table: SyncTable | None) -> Iterator[str]:
             f"{_struck_out(table)}"
         )
         return
-    times = [
-        (cell.mean_us, row.label) for row in table.rows for cell in row.cells if cell and not cell.struck
-    ]
+    cells = [(cell, row.label) for row in table.rows for cell in row.cells if cell]
+    times = [(cell.mean_us, label) for cell, label in cells if not cell.struck]
     if times:
         (low, fast), (high, slow) = min(times), max(times)
         yield f"A forced write takes {format_latency(low)} ({fast}) to {format_latency(high)} ({slow})."
@@ -113,11 +112,9 @@ def sentences(series: Series, axis: SeriesAxis) -> Iterator[str]:
                 if ratio is None:
                     continue
                 span = f" ({_range(ratio.interval)})" if ratio.interval else ""
-                claim = next(
-                    (c for c in axis.published if (c.to, c.op, c.tier, c.phase) == (value, op, tier, phase)),
-                    None,
-                )
-                text = f"; published: {claim.text}" if claim else ""
+                of_row = (value, op, tier, phase)
+                claims = [c.text for c in axis.published if (c.to, c.op, c.tier, c.phase) == of_row]
+                text = f"; published: {claims[0]}" if claims else ""
                 parts.append(f"{axis.values[0]} to {value}: {format_factor(ratio.ratio)}{span}{text}")
             if parts:
                 yield f"{phase}, {tier_name(tier)}, {op_name(op)}: {'. '.join(parts)}."

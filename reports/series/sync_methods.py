@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kit.store.series import Series, SeriesCell
 from kit.store.summary import ForcesRow
-from reports.series.view import geometric_mean
+from reports.series.view import forces_of, geometric_mean
 
 # us by (method, bytes of a record, records a force, of the split table), by configuration.
 Published = Mapping[str, Mapping[tuple[str, int, int, bool], float]]
 _SPLIT_KEY = "force.record"
+# Phase, and values on axes that need no build.
+_Key = tuple[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class SyncTable:
 
 def sync_table(series: Series, published: Published | None = None) -> SyncTable | None:
     """None for a series without forced writes."""
-    forced = [cell for cell in series.cells if any(run.forces for run in cell.runs) and not cell.again]
+    forced = [cell for cell in series.cells if forces_of(cell) and not cell.again]
     if not forced:
         return None
     builds = [axis for axis in series.axes if axis.kind == "build"]
@@ -99,8 +101,8 @@ def sync_table(series: Series, published: Published | None = None) -> SyncTable 
         return ", ".join(at.get(name, base[name]) for name in names)
 
     columns = tuple(dict.fromkeys(configuration(cell.at) for cell in forced))
-    rows: dict[tuple[str, tuple[str, ...]], dict[str, SeriesCell]] = {}
-    why: dict[tuple[str, tuple[str, ...]], str] = {}
+    rows: dict[_Key, dict[str, SeriesCell]] = {}
+    why: dict[_Key, str] = {}
     phases = list(dict.fromkeys(cell.phase for cell in forced))
     for cell in forced:
         rows.setdefault(_key(series, cell.phase, cell.at, names), {})[configuration(cell.at)] = cell
@@ -109,21 +111,14 @@ def sync_table(series: Series, published: Published | None = None) -> SyncTable 
             key = _key(series, skipped.phase, skipped.at, names)
             rows.setdefault(key, {})
             why[key] = skipped.problem
-    made = [
-        SyncRow(
-            key[0],
-            _label(key[1], found),
-            tuple(_cell(series, found.get(name), (published or {}).get(name, {})) for name in columns),
-            "" if found else why[key],
-        )
-        for key, found in sorted(rows.items(), key=lambda item: _order(series, phases, item[0]))
-    ]
+    made = []
+    for key, found in sorted(rows.items(), key=lambda item: _order(series, phases, item[0])):
+        cells = (_cell(series, found.get(name), (published or {}).get(name, {})) for name in columns)
+        made.append(SyncRow(key[0], _label(key[1], found), tuple(cells), "" if found else why[key]))
     return SyncTable(", ".join(names), columns, tuple(made))
 
 
-def _key(
-    series: Series, phase: str, at: Mapping[str, str], builds: Sequence[str]
-) -> tuple[str, tuple[str, ...]]:
+def _key(series: Series, phase: str, at: Mapping[str, str], builds: Sequence[str]) -> _Key:
     """The phase, and its values on the axes that need no build; those that are not about it are left out."""
     return phase, tuple(
         at.get(axis.name, axis.values[0])
@@ -132,9 +127,7 @@ def _key(
     )
 
 
-def _order(
-    series: Series, phases: Sequence[str], key: tuple[str, tuple[str, ...]]
-) -> tuple[int, tuple[int, ...]]:
+def _order(series: Series, phases: Sequence[str], key: _Key) -> tuple[int, tuple[int, ...]]:
     places = {value: n for axis in series.axes for n, value in enumerate(axis.values)}
     return phases.index(key[0]), tuple(places[value] for value in key[1])
 
@@ -142,17 +135,13 @@ def _order(
 def _label(values: Sequence[str], found: Mapping[str, SeriesCell]) -> str:
     if values:
         return ", ".join(values)
-    return next((row.method for cell in found.values() for row in _rows(cell)), "")
-
-
-def _rows(cell: SeriesCell) -> Iterator[ForcesRow]:
-    return (run.forces for run in cell.runs if run.forces)
+    return next((row.method for cell in found.values() for row in forces_of(cell)), "")
 
 
 def _cell(
     series: Series, cell: SeriesCell | None, published: Mapping[tuple[str, int, int, bool], float]
 ) -> SyncCell | None:
-    rows = list(_rows(cell)) if cell else []
+    rows = forces_of(cell) if cell else []
     if cell is None or not rows:
         return None
     first = rows[0]

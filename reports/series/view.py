@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kit.store.series import CellRow, Ratio, Series, SeriesAxis, SeriesCell
+from kit.store.summary import ForcesRow
 from kit.store.tables import deciding_layer
 
 _FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -121,6 +122,11 @@ def rate_of(cell: SeriesCell) -> float | None:
 def bytes_rate_of(cell: SeriesCell) -> float | None:
     """Bytes a second, the mean of the rounds."""
     return _over_runs([run.bytes_per_s for run in cell.runs])
+
+
+def forces_of(cell: SeriesCell) -> list[ForcesRow]:
+    """Its forced writes, by round."""
+    return [run.forces for run in cell.runs if run.forces]
 
 
 def cpu_of(cell: SeriesCell) -> float | None:

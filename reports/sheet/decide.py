@@ -13,12 +13,11 @@ from functools import cached_property
 from kit.core.units import format_factor, format_latency, format_percent
 from kit.store.sheet import Decision, Need, SheetLine, SheetValue
 from reports.sheet.drives import model_name
+from reports.sheet.evidence import OPS
 from reports.sheet.facts import DriveFacts
 from reports.sheet.latencies import LIMITED, us_alone
 from reports.sheet.speedup import WHAT, Speedup, basis, is_same, ratio_of
 from reports.sheet.words import REQUIRED
-
-_OP = {"log": "write", "cache": "read"}
 
 
 @dataclass(frozen=True)
@@ -116,11 +115,12 @@ class _Candidate:
     @cached_property
     def unmet(self) -> list[str]:
         """But for the limits of latency."""
-        return _unmet_words(self.lines, {f"{_OP[role]}_p99" for role, _ in LIMITED})
+        return _unmet_words(self.lines, {f"{op}_p99" for op in OPS.values()})
 
     @cached_property
     def missing(self) -> list[str]:
-        return [_missing(line, value) for line, value in self.asked if value.met is None]
+        open_ = [(_name(line), value) for line, value in self.asked if value.met is None]
+        return [f"{name}: {value.text}{f' ({value.note})' if value.note else ''}" for name, value in open_]
 
     @property
     def seen(self) -> Sequence[str]:
@@ -128,7 +128,7 @@ class _Candidate:
 
     @property
     def meets(self) -> str:
-        return _all(len(self.asked))
+        return f"all {len(self.asked)} needs" if len(self.asked) > 1 else "what you need"
 
     def basis(self, changed: Sequence[Speedup] = ()) -> str:
         """What the sentence rests on: the figures of `changed`, or else those of the candidate."""
@@ -148,7 +148,7 @@ class _Candidate:
         rest = f"; {len(self.missing)} not known" if self.missing else ""
         has = f" It meets {met} of {len(self.asked)} needs{rest}." if len(self.asked) > 1 else ""
         unknown = [f"{line.label}: {value.text}." for line, value in self.asked if value.met is None]
-        reasons = (*_unmet_words(self.lines, None), *unknown)
+        reasons = (*_unmet_words(self.lines), *unknown)
         return Decided("today", f"This is what you have today.{has}", reasons)
 
     def too_slow(self) -> Decided:
@@ -179,8 +179,8 @@ class _Candidate:
         return self.not_bought("no-change", f"{text}, median and p99 within {within}.")
 
     def change_unknown(self) -> Decided:
-        text = f"Cannot tell: it meets {self.meets}{_gain(self.against)}."
-        text = f"{text} What would tell: {self.against.tells}."
+        told = f"Cannot tell: it meets {self.meets}{_gain(self.against)}."
+        text = f"{told} What would tell: {self.against.tells}."
         return self.not_bought("cannot-tell", text, "the change for clients")
 
     def buy(self) -> Decided:
@@ -208,10 +208,6 @@ _ORDER: Sequence[tuple[Callable[[_Candidate], object], Callable[[_Candidate], De
 
 def _asked(line: SheetLine) -> str:
     return "" if line.need == REQUIRED else f" (you need {line.need})"
-
-
-def _all(asked: int) -> str:
-    return f"all {asked} needs" if asked > 1 else "what you need"
 
 
 def advice(decided: Sequence[tuple[DriveFacts, Decided]], within: float) -> tuple[str, str | None]:
@@ -305,7 +301,7 @@ def _slow(
     found = []
     values = {line.key: value for line, value in lines}
     for role, key in LIMITED:
-        value, limit = values[f"{_OP[role]}_p99"], getattr(need, key)
+        value, limit = values[f"{OPS[role]}_p99"], getattr(need, key)
         if value.met is not False or not limit:
             continue
         us = value.value if value.value is not None else us_alone(facts, role, "p99")
@@ -319,18 +315,14 @@ def _slow(
     return [*first, *found[1:]]
 
 
-def _unmet_words(lines: Sequence[tuple[SheetLine, SheetValue]], besides: set[str] | None) -> list[str]:
+def _unmet_words(lines: Sequence[tuple[SheetLine, SheetValue]], besides: Set[str] = frozenset()) -> list[str]:
     return [
         f"{line.label}: {value.text}, you need {line.need}."
         if line.need != REQUIRED
         else f"{line.label}: {value.text} ({value.note})."
         for line, value in lines
-        if line.need and value.met is False and line.key not in (besides or ())
+        if line.need and value.met is False and line.key not in besides
     ]
-
-
-def _missing(line: SheetLine, value: SheetValue) -> str:
-    return f"{_name(line)}: {value.text}{f' ({value.note})' if value.note else ''}"
 
 
 def _name(line: SheetLine) -> str:

@@ -95,12 +95,13 @@ def _power_loss(facts: DriveFacts, asked: bool) -> SheetValue:
         return _lost(bad, asked)
     if good:
         return _none_lost(good, facts.need.power_losses_min if asked else None)
-    for each in judged:
-        return unknown(f"power losses show nothing: {each.outcomes[0].text}")
-    for test in facts.source.slog:
-        timing = slog_write_cache.judge(test)
-        return SheetValue(text="not tested", note=f"hsp slog: {timing.sentence} Timing is evidence, no proof")
-    return SheetValue(text="not tested", note="no run cut the power of such a drive")
+    if judged:
+        return unknown(f"power losses show nothing: {judged[0].outcomes[0].text}")
+    note = "no run cut the power of such a drive"
+    if facts.source.slog:
+        timing = slog_write_cache.judge(facts.source.slog[0])
+        note = f"hsp slog: {timing.sentence} Timing is evidence, no proof"
+    return SheetValue(text="not tested", note=note)
 
 
 def _lost(bad: Sequence[PowerLossResult], asked: bool) -> SheetValue:
@@ -162,9 +163,8 @@ def _amplification(facts: DriveFacts, role: str) -> SheetValue:
     if not found:
         return unknown("the drive does not report it, or nothing was written")
     value = max(value for _, value in found)
-    return SheetValue(
-        text=three_digits(value), value=value, note=f"{found[0][0]}: flash programmed / bytes written"
-    )
+    note = f"{found[0][0]}: flash programmed / bytes written"
+    return SheetValue(text=three_digits(value), value=value, note=note)
 
 
 def _per_day(facts: DriveFacts, role: str) -> tuple[float | None, str, bool]:
@@ -243,10 +243,11 @@ def _price(facts: DriveFacts, budget: str | None) -> SheetValue:
     if found is None:
         return unknown("a device has no price in its testbed, or they have several currencies")
     amount, currency = found
-    met = None if limit is None or limit[1] != currency else amount <= limit[0]
-    note = (
-        f"the budget is in {limit[1]}" if limit and limit[1] != currency else f"{len(facts.devices)} devices"
-    )
+    met, note = None, f"{len(facts.devices)} devices"
+    if limit and limit[1] == currency:
+        met = amount <= limit[0]
+    elif limit:
+        note = f"the budget is in {limit[1]}"
     return SheetValue(text=f"{amount:,.2f} {currency}", value=amount, met=met, note=note)
 
 
@@ -259,14 +260,13 @@ def _money(amount: float | None, price: tuple[float, str] | None, note: str) -> 
 
 def _per_us(facts: DriveFacts, role: str, price: tuple[float, str] | None) -> SheetValue:
     mine, other = facts.served[role], facts.without[role]
-    ends = [each.us("p99") if each else None for each in (mine, other)]
-    if mine is None or other is None or ends[0] is None or ends[1] is None:
+    with_it, without = (each.us("p99") if each else None for each in (mine, other))
+    if other is None or with_it is None or without is None:
         return unknown("no p99 with the device and without one")
-    if (saved := ends[1] - ends[0]) <= 0:
+    if (saved := without - with_it) <= 0:
         return SheetValue(text="saves nothing", note=f"against {other.phase} without the device")
-    return _money(
-        price and price[0] / saved, price, f"{commas(saved)} µs saved, against {other.phase} without one"
-    )
+    note = f"{commas(saved)} µs saved, against {other.phase} without one"
+    return _money(price and price[0] / saved, price, note)
 
 
 def _disks(facts: DriveFacts, role: str) -> SheetValue:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -20,7 +20,7 @@ from kit.store.printed.slog import SlogTest
 from kit.store.series import CellRow
 from kit.store.summary import DeviceRow, PhaseUse, Range
 from kit.store.tables import CLIENT, SERVER
-from reports.analysis.ageing import curve
+from reports.analysis.ageing import AgeingPoint, curve
 from reports.series.cells import StoredRun, rows_of, verdict_of_phase
 from reports.statistics.quantiles import Floats
 from reports.statistics.ratios import Realisation, mean, paired
@@ -29,6 +29,7 @@ ROLES = ("log", "cache")
 # Of a role: what it serves, and what serves where there is no such device.
 SERVED = {"log": ("write", "slog"), "cache": ("read", "l2arc")}
 WITHOUT = {"log": ("write", "pool"), "cache": ("read", "disk")}
+OPS = {role: op for role, (op, _) in SERVED.items()}
 Key = tuple[str, str]  # operation, tier
 PERCENTILES = ("p50", "p99", "p999")
 # Of fewer runs it is not known what another would give.
@@ -80,7 +81,7 @@ class ServedLatency:
     runs: int
     shares: tuple[float, ...]
     mean_us: float | None
-    of_runs: dict[str, tuple[Realisation, ...]] = field(default_factory=dict)
+    of_runs: dict[str, tuple[Realisation, ...]]
     cpu_bound: bool = False
     doubt: str = ""
     fresh: bool = False
@@ -103,17 +104,15 @@ class ServedLatency:
 
 @dataclass(frozen=True)
 class Alone:
-    """A device alone, after the last stage of its preconditioning. `mean_us`: from bins, known to 2 %."""
+    """A device alone, at the last `point` of its ageing curve. `latencies_us`: of each I/O, as of its bin."""
 
-    device: str
-    op: str
-    stage: str
-    ios: int
-    block_bytes: int
-    written: float
-    mean_us: float
-    us: dict[str, float | None]
+    point: AgeingPoint
     latencies_us: Floats
+
+    @property
+    def mean_us(self) -> float:
+        """Known to 2 %, as the bins are."""
+        return float(self.latencies_us.mean())
 
 
 def model_of(device: Device) -> str:
@@ -123,11 +122,11 @@ def model_of(device: Device) -> str:
     return json.dumps([device.model, device.parameters, device.latency_ns], sort_keys=True, default=str)
 
 
-def hardware_of(stored: StoredRun, roles: Sequence[str] = ROLES) -> tuple[tuple[str, str], ...]:
+def hardware_of(stored: StoredRun) -> tuple[tuple[str, str], ...]:
     """What makes two runs runs of one candidate: the models and serial numbers of its devices."""
     return tuple(
         (role, json.dumps([model_of(each), (each.identity or {}).get("serial")]))
-        for role in roles
+        for role in ROLES
         for each in stored.manifest.testbed.of_role(role)
     )
 
@@ -149,75 +148,62 @@ def phase_of(sources: Sequence[EvidenceSource], key: Key) -> str | None:
 
 def served(source: EvidenceSource, key: Key, phase: str | None) -> ServedLatency | None:
     """An operation and tier of a candidate at the NFS server; None where no run has it."""
-    found = _Found()
-    for run, in_run in _of_phase(source, phase):
-        rows = [
-            row for row in rows_of(run.stored, in_run) if row.layer == SERVER and (row.op, row.tier) == key
-        ]
-        if rows:
-            found.add(run, in_run, rows)
-            found.figures[run.name]["p999"] += _p999(run.stored, in_run, key)
-    if not found.rows:
+    found = [*_having(source, key, phase)]
+    if not found:
         return None
-    means = [row.mean_us for row in found.rows if row.mean_us is not None]
+    by_run: dict[str, list[CellRow]] = {}
+    for run, _, rows in found:
+        by_run.setdefault(run.name, []).extend(rows)
+    every = [row for *_, rows in found for row in rows]
+    means = [row.mean_us for row in every if row.mean_us is not None]
+    uses = filter(None, (use_of(run, in_run) for run, in_run, _ in found))
+    manifests = [run.stored.manifest for run, *_ in found]
     return ServedLatency(
         phase=phase or "",
-        count=sum(row.count for row in found.rows),
-        runs=len(found.figures),
-        shares=tuple(sum(each) / len(each) for each in found.shares.values()),
+        count=sum(row.count for row in every),
+        runs=len(by_run),
+        shares=tuple(sum(row.share for row in rows) / len(rows) for rows in by_run.values()),
         mean_us=sum(means) / len(means) if means else None,
-        of_runs=found.of_runs(),
-        cpu_bound=found.cpu_bound,
-        doubt=found.doubts[0] if found.doubts else "",
-        fresh=found.fresh,
-        length=", ".join(sorted(found.lengths - {""})),
+        of_runs=_of_runs(found, key),
+        cpu_bound=any(use.is_cpu_bound for use in uses),
+        doubt=next(filter(None, (_doubt(run, in_run) for run, in_run, _ in found)), ""),
+        fresh=any((each.precondition or {}).get("fresh") for each in manifests),
+        length=", ".join(sorted({each.length for each in manifests if each.length})),
     )
 
 
-@dataclass
-class _Found:
-    """The rows of one operation and tier; `figures`: by run and name."""
-
-    rows: list[CellRow] = field(default_factory=list)
-    figures: dict[str, dict[str, list[Realisation | None]]] = field(default_factory=dict)
-    shares: dict[str, list[float]] = field(default_factory=dict)
-    doubts: list[str] = field(default_factory=list)
-    lengths: set[str] = field(default_factory=set)
-    cpu_bound: bool = False
-    fresh: bool = False
-
-    def add(self, run: Run, in_run: str, rows: Sequence[CellRow]) -> None:
-        """The rows of a phase of a run."""
-        manifest = run.stored.manifest
-        self.rows += rows
-        self.lengths.add(manifest.length or "")
-        self.fresh = self.fresh or bool((manifest.precondition or {}).get("fresh"))
-        use = use_of(run, in_run)
-        self.cpu_bound = self.cpu_bound or bool(use and use.is_cpu_bound)
-        of_run = self.figures.setdefault(run.name, {"p50": [], "p99": [], "p999": [], "mean": []})
-        for row in rows:
-            self.shares.setdefault(run.name, []).append(row.share)
-            of_run["p50"].append(_figure(row.p50_us, row.p50_range_us))
-            of_run["p99"].append(_figure(row.p99_us, row.p99_range_us))
-            of_run["mean"].append(_figure(row.mean_us, None))
-        verdict, reasons = verdict_of_phase(manifest, run.stored.summary, in_run)
-        # Too little for a limit of the workload is no doubt of what was measured.
-        if verdict == "unknown" and not (reasons and all(each.of_amount for each in reasons)):
-            self.doubts.append(f"{run.name} is unknown: {(reasons or ('no reason is stored',))[0]}")
-
-    def of_runs(self) -> dict[str, tuple[Realisation, ...]]:
-        """Of each percentile that all runs have, one of each run: a phase twice is one realisation."""
-        found = {
-            name: tuple(mean(known) for run in self.figures.values() if (known := _whole(run[name])))
-            for name in (*PERCENTILES, "mean")
-        }
-        return {name: known for name, known in found.items() if len(known) == len(self.figures)}
+def _having(source: EvidenceSource, key: Key, phase: str | None) -> Iterator[tuple[Run, str, list[CellRow]]]:
+    """Runs that have an operation and tier at the NFS server: their phase, and what it has of both."""
+    for run, in_run in _of_phase(source, phase):
+        every = rows_of(run.stored, in_run)
+        if rows := [row for row in every if row.layer == SERVER and (row.op, row.tier) == key]:
+            yield run, in_run, rows
 
 
-def _whole(figures: Sequence[Realisation | None]) -> list[Realisation]:
-    """All of them; none where one is not known."""
-    known = [each for each in figures if each]
-    return known if len(known) == len(figures) else []
+def _doubt(run: Run, in_run: str) -> str:
+    """Why the figures of a phase of a run cannot be trusted; "" if they can."""
+    verdict, reasons = verdict_of_phase(run.stored.manifest, run.stored.summary, in_run)
+    # Too little for a limit of the workload is no doubt of what was measured.
+    if verdict != "unknown" or (reasons and all(each.of_amount for each in reasons)):
+        return ""
+    return f"{run.name} is unknown: {(reasons or ('no reason is stored',))[0]}"
+
+
+def _of_runs(found: Sequence[tuple[Run, str, list[CellRow]]], key: Key) -> dict[str, tuple[Realisation, ...]]:
+    """Of each percentile that all runs have, one of each run: a phase twice is one realisation."""
+    by_run: dict[str, dict[str, list[Realisation | None]]] = {}
+    for run, in_run, rows in found:
+        figures = by_run.setdefault(run.name, {name: [] for name in (*PERCENTILES, "mean")})
+        figures["p50"] += [_figure(row.p50_us, row.p50_range_us) for row in rows]
+        figures["p99"] += [_figure(row.p99_us, row.p99_range_us) for row in rows]
+        figures["p999"] += _p999(run.stored, in_run, key)
+        figures["mean"] += [_figure(row.mean_us, None) for row in rows]
+    made = {}
+    for name in (*PERCENTILES, "mean"):
+        of_all = [figures[name] for figures in by_run.values()]
+        if all(each and all(each) for each in of_all):
+            made[name] = tuple(mean([figure for figure in each if figure]) for each in of_all)
+    return made
 
 
 def alone(source: EvidenceSource, role: str, op: str) -> Alone | None:
@@ -231,17 +217,7 @@ def alone(source: EvidenceSource, role: str, op: str) -> Alone | None:
         point = curve(last)[0]
         bins = last.filter((pl.col("device") == point.device) & (pl.col("count") > 0))
         middles_us = np.repeat(((bins["lo_ns"] + bins["hi_ns"]) / 2e3).to_numpy(), bins["count"].to_numpy())
-        return Alone(
-            device=point.device,
-            op=op,
-            stage=point.stage,
-            ios=point.ios,
-            block_bytes=point.block_bytes,
-            written=point.written,
-            mean_us=float(middles_us.mean()),
-            us={name.replace(".", ""): us for name, us in point.us.items()},
-            latencies_us=middles_us.astype(np.float64),
-        )
+        return Alone(point, middles_us)
     return None
 
 
@@ -282,8 +258,7 @@ def _p999(stored: StoredRun, phase: str, key: Key) -> Iterator[Realisation]:
     for row in stored.summary.rows:
         if row.phase == phase and row.layer == SERVER and (row.op, row.tier) == key:
             exact = row.interpolated.get("p999")
-            figure = _figure(exact.us, None) if exact else _figure(row.p999_us, None)
-            if figure:
+            if figure := _figure(exact.us if exact else row.p999_us, None):
                 yield figure
 
 

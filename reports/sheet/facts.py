@@ -10,24 +10,12 @@ from kit.store.manifest import Device
 from kit.store.sheet import Need, SheetLine, SheetValue
 from kit.store.summary import Range
 from reports.devices.prices import price_of
-from reports.sheet.evidence import (
-    ENOUGH_RUNS,
-    ROLES,
-    SERVED,
-    WITHOUT,
-    Alone,
-    EvidenceSource,
-    ServedLatency,
-    alone,
-    phase_of,
-    served,
-)
+from reports.sheet import evidence
+from reports.sheet.evidence import ENOUGH_RUNS, ROLES, Alone, EvidenceSource, ServedLatency
 
 NOT_KNOWN = "not known"
 # What runs of one machine may differ by, where there are too few to say (docs/sheet.md has the shares).
 APART = 0.1
-# Of a device alone: a log device is written, an L2ARC is read.
-_ALONE = {"log": "write", "cache": "read"}
 
 
 @dataclass(frozen=True)
@@ -65,16 +53,16 @@ class DriveFacts:
 
 def facts_of(sources: Sequence[EvidenceSource], need: Need) -> list[DriveFacts]:
     """Of each candidate, in the same phases of all."""
-    phases = {role: phase_of(sources, SERVED[role]) for role in ROLES}
-    others = {role: phase_of(sources, WITHOUT[role]) for role in ROLES}
+    phases = {role: evidence.phase_of(sources, evidence.SERVED[role]) for role in ROLES}
+    others = {role: evidence.phase_of(sources, evidence.WITHOUT[role]) for role in ROLES}
     return [
         DriveFacts(
             need,
             source,
             phases,
-            {role: served(source, SERVED[role], phases[role]) for role in ROLES},
-            {role: served(source, WITHOUT[role], others[role]) for role in ROLES},
-            {role: alone(source, role, op) for role, op in _ALONE.items()},
+            {role: evidence.served(source, evidence.SERVED[role], phases[role]) for role in ROLES},
+            {role: evidence.served(source, evidence.WITHOUT[role], others[role]) for role in ROLES},
+            {role: evidence.alone(source, role, op) for role, op in evidence.OPS.items()},
         )
         for source in sources
     ]
@@ -107,11 +95,7 @@ def spread(known: Range | None, runs: int) -> str:
     """What a latency in us lies in, and by what; "" where that is not known."""
     if not known:
         return ""
-    within = (
-        f"95 %, over {runs} runs"
-        if runs >= ENOUGH_RUNS
-        else "within this run"
-        if runs == 1
-        else "within these runs"
-    )
+    within = "within this run" if runs == 1 else "within these runs"
+    if runs >= ENOUGH_RUNS:
+        within = f"95 %, over {runs} runs"
     return f"{within}: {format_latency_range(*known)}"

@@ -9,24 +9,26 @@ from statistics import stdev
 import numpy as np
 
 from kit.core.sample_size import sample_needed
+from kit.core.text import counted
 from kit.core.units import commas, format_binary_bytes, format_factor, format_latency, format_percent
 from kit.store.printed.slog import BLOCK, FLUSHED
 from kit.store.sheet import SheetLine, SheetValue
-from reports.sheet.evidence import ENOUGH_RUNS, PERCENTILES, ServedLatency
-from reports.sheet.facts import APART, DriveFacts, at_most, line, spread, unknown
+from reports.sheet.evidence import ENOUGH_RUNS, OPS, PERCENTILES, ServedLatency
+from reports.sheet.facts import APART, NOT_KNOWN, DriveFacts, at_most, line, spread, unknown
 from reports.statistics import proportion
-from reports.statistics.quantiles import figures_us
+from reports.statistics.quantiles import QUANTILES, figures_us
 from reports.statistics.student import t_critical
 from reports.statistics.worst_of import stripe_times
 
 Line = tuple[SheetLine, SheetValue]
 SHOWN = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
-_Q = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 CLIENTS, ALONE = "What clients see, at the NFS server", "The drive alone"
 _WHAT = {"log": "Synchronous write", "cache": "L2ARC read"}
-_OP = {"log": "write", "cache": "read"}
-_ALL = {"log": "Synchronous writes", "cache": "Reads"}
-_BY = {"log": "the log device", "cache": "the L2ARC"}
+_ANSWERED = {
+    "log": "Synchronous writes that the log device answers",
+    "cache": "Reads that the L2ARC answers",
+}
+_ALONE = {"log": "Log device, synchronous write", "cache": "L2ARC device, read"}
 _INSIDE = "the limit is in this range"
 _NEAR = f"of fewer than {ENOUGH_RUNS} runs, a limit within {format_percent(APART)} of it is not judged"
 LIMITED = (("log", "sync_write_p99_us"), ("cache", "read_p99_us"))
@@ -40,29 +42,27 @@ def client_lines(facts: DriveFacts) -> Iterator[Line]:
             asked = limit if name == "p99" else None
             need = f"at most {format_latency(asked)}" if asked else ""
             label = f"{_WHAT[role]}, {SHOWN[name]}"
-            yield line(CLIENTS, f"{_OP[role]}_{name}", label, need), _at_server(facts, role, name, asked)
+            yield line(CLIENTS, f"{OPS[role]}_{name}", label, need), _at_server(facts, role, name, asked)
         least = facts.need.reads_answered_min if role == "cache" else None
-        label = f"{_ALL[role]} that {_BY[role]} answers"
         need = f"at least {format_percent(least)}" if least else ""
-        yield line(CLIENTS, f"{_OP[role]}s_answered", label, need), _share(facts.served[role], least)
+        asked_for = line(CLIENTS, f"{OPS[role]}s_answered", _ANSWERED[role], need)
+        yield asked_for, _share(facts.served[role], least)
 
 
 def _at_server(facts: DriveFacts, role: str, name: str, limit: float | None) -> SheetValue:
     found = facts.served[role]
     if found is None:
-        us = us_alone(facts, role, name)
         # What the drive alone takes, clients take too.
-        met = False if us is not None and at_most(us, None, limit, 1) is False else None
-        why = f"no run has such a {_OP[role]} at the NFS server"
-        return SheetValue(
-            text="not known", met=met, note=f"{why}; the drive alone takes longer" if met is False else why
-        )
+        met = _unless_longer(us_alone(facts, role, name), limit)
+        why = f"no run has such a {OPS[role]} at the NFS server"
+        why += "; the drive alone takes longer" if met is False else ""
+        return SheetValue(text=NOT_KNOWN, met=met, note=why)
     us, known = found.us(name), found.range_us(name)
     if us is None:
-        few = f"{commas(found.count)} I/Os, {SHOWN[name]} needs {commas(sample_needed(_Q[name]))} in each run"
-        return SheetValue(text="not known", note=f"{found.phase}: {few}")
+        few = f"{SHOWN[name]} needs {commas(sample_needed(QUANTILES[name]))} in each run"
+        return unknown(f"{found.phase}: {commas(found.count)} I/Os, {few}")
     met = None if found.doubt else at_most(us, known, limit, found.runs)
-    note = f"{found.phase}: {commas(found.count)} I/Os in {_runs(found.runs)}"
+    note = _basis(found)
     if exact := spread(known, found.runs):
         note += f", {exact}"
     if found.doubt:
@@ -74,15 +74,16 @@ def _at_server(facts: DriveFacts, role: str, name: str, limit: float | None) -> 
         met = None if met else met
     if found.cpu_bound:
         note += "; a CPU may have been the limit"
-        met = _despite_cpu(facts, role, name, limit) if met is False else met
+        if met is False:
+            # The drive breaks the limit only if it does so alone.
+            device = facts.alone[role]
+            met = _unless_longer(device.point.us[SHOWN[name]] if device else None, limit)
     return SheetValue(text=format_latency(us), value=us, range=known, met=met, note=note)
 
 
-def _despite_cpu(facts: DriveFacts, role: str, name: str, limit: float | None) -> bool | None:
-    """A limit that is broken while a CPU is the limit is broken by the drive only if it is so alone."""
-    device = facts.alone[role]
-    us = device.us[name] if device else None
-    return False if us is not None and at_most(us, None, limit, 1) is False else None
+def _unless_longer(us_alone: float | None, limit: float | None) -> bool | None:
+    """False if the drive alone takes longer than the limit; else None: clients may wait for more than it."""
+    return False if us_alone is not None and at_most(us_alone, None, limit, 1) is False else None
 
 
 def _share(found: ServedLatency | None, least: float | None) -> SheetValue:
@@ -99,16 +100,14 @@ def _share(found: ServedLatency | None, least: float | None) -> SheetValue:
         # The part that others answer must be small enough.
         others = (1 - within[1], 1 - within[0])
         met = at_most(1 - found.share, others, 1 - least, found.runs)
-    note = f"{found.phase}: {commas(found.count)} I/Os in {_runs(found.runs)}"
-    return SheetValue(text=format_percent(found.share, 1), value=found.share, met=met, note=note)
+    return SheetValue(text=format_percent(found.share, 1), value=found.share, met=met, note=_basis(found))
 
 
 def alone_lines(facts: DriveFacts) -> Iterator[Line]:
     """Percentiles after the last stage of preconditioning, and the slowest of several drives."""
-    for role, _ in LIMITED:
-        label = "Log device, synchronous write" if role == "log" else "L2ARC device, read"
+    for role, label in _ALONE.items():
         for name in PERCENTILES:
-            key = f"alone_{_OP[role]}_{name}"
+            key = f"alone_{OPS[role]}_{name}"
             yield line(ALONE, key, f"{label}, {SHOWN[name]}"), _alone(facts, role, name)
     number = facts.need.drives
     label = f"Slowest of {number} log devices that each write has to wait for"
@@ -119,13 +118,14 @@ def _alone(facts: DriveFacts, role: str, name: str) -> SheetValue:
     found = facts.alone[role]
     if found is None:
         return _of_slog(facts, name) if role == "log" else unknown("no run preconditioned the device")
-    us = found.us[name]
+    point = found.point
+    us = point.us[SHOWN[name]]
     note = (
-        f"{found.device}: {commas(found.ios)} {found.op}s of {format_binary_bytes(found.block_bytes)} after "
-        f"{found.stage}, {format_factor(found.written, 2)} its capacity written"
+        f"{point.device}: {commas(point.ios)} {point.op}s of {format_binary_bytes(point.block_bytes)} after "
+        f"{point.stage}, {format_factor(point.written, 2)} its capacity written"
     )
     if us is None:
-        return SheetValue(text="not known", note=f"{note}: too few for {SHOWN[name]}")
+        return unknown(f"{note}: too few for {SHOWN[name]}")
     return SheetValue(text=format_latency(us), value=us, note=note)
 
 
@@ -152,13 +152,13 @@ def _slowest(facts: DriveFacts, number: int) -> SheetValue:
     if found is None or not found.mean_us:
         return unknown("no run preconditioned the device")
     times = stripe_times([found.latencies_us], number, 1)
-    us, factor = float(np.mean(times)), float(np.mean(times)) / found.mean_us
+    us, point = float(np.mean(times)), found.point
     return SheetValue(
-        text=f"{format_latency(us)} on average, {format_factor(factor)} one alone",
+        text=f"{format_latency(us)} on average, {format_factor(us / found.mean_us)} one alone",
         value=us,
-        note=f"drawn from {commas(found.ios)} writes of {found.device} alone, each drive by itself",
+        note=f"drawn from {commas(point.ios)} writes of {point.device} alone, each drive by itself",
     )
 
 
-def _runs(number: int) -> str:
-    return "1 run" if number == 1 else f"{number} runs"
+def _basis(found: ServedLatency) -> str:
+    return f"{found.phase}: {commas(found.count)} I/Os in {counted(found.runs, 'run')}"

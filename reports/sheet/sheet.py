@@ -11,13 +11,11 @@ from kit.store.labels import EMULATED
 from kit.store.sheet import Candidate, Need, Sheet, SheetLine, SheetValue
 from reports.sheet.decide import Against, Decided, advice, decide
 from reports.sheet.drives import drive_lines, price_lines, safety_lines, wear_lines
-from reports.sheet.evidence import EvidenceSource
-from reports.sheet.facts import DriveFacts, facts_of, line, unknown
+from reports.sheet.evidence import OPS, EvidenceSource
+from reports.sheet.facts import NOT_KNOWN, DriveFacts, facts_of, line, unknown
 from reports.sheet.latencies import CLIENTS, Line, alone_lines, client_lines
 from reports.sheet.sized import sized_lines, sized_notes, sized_sentence
-from reports.sheet.speedup import Speedup, changes
-
-_OP = {"log": ("write", "Synchronous writes"), "cache": ("read", "Reads from the L2ARC")}
+from reports.sheet.speedup import WHAT, Speedup, changes
 
 
 def sheet_of(sources: Sequence[EvidenceSource], need: Need, kit: str, notes: Sequence[str] = ()) -> Sheet:
@@ -82,13 +80,12 @@ def _lines(facts: DriveFacts, changed: Sequence[Speedup], baseline: str) -> list
 def _change_lines(changed: Sequence[Speedup], baseline: str) -> list[Line]:
     known = {each.role: each for each in changed}
     found = []
-    for role, (op, words) in _OP.items():
-        change = known.get(role)
+    for role, op in OPS.items():
         value = unknown("one of the two was not measured")
-        if change:
+        if change := known.get(role):
             p50, text = change.p50, format_factor(change.p50.value)
             value = SheetValue(text=text, value=p50.value, range=p50.range, note=f"of medians; {p50.words()}")
-        label = f"{words}, median: as fast as with {baseline}"
+        label = f"{WHAT[role][:1].upper()}{WHAT[role][1:]}, median: as fast as with {baseline}"
         found.append((line(CLIENTS, f"{op}_change", label), value))
     return found
 
@@ -116,7 +113,7 @@ def _shown(lines: Sequence[Sequence[SheetLine]], columns: Sequence[Candidate]) -
     return [
         every[key]
         for key in dict.fromkeys(line.key for of_one in lines for line in of_one)
-        if every[key].need or any(column.values[key].text != "not known" for column in columns)
+        if every[key].need or any(column.values[key].text != NOT_KNOWN for column in columns)
     ]
 
 

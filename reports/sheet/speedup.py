@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kit.core.sample_size import sample_needed
+from kit.core.text import counted
 from kit.core.units import commas, format_factor, format_latency
 from reports.sheet.evidence import ENOUGH_RUNS, ServedLatency
 from reports.sheet.facts import APART, DriveFacts
@@ -125,9 +126,7 @@ def basis(served: Sequence[ServedLatency | None], full: bool = True) -> str:
     known = [each for each in served if each]
     parts = []
     if known and (runs := min(each.runs for each in known)) < ENOUGH_RUNS:
-        parts.append(
-            (f"{'1 run' if runs == 1 else f'{runs} runs'} of each", ": what others would give is not known")
-        )
+        parts.append((f"{counted(runs, 'run')} of each", ": what others would give is not known"))
     if lengths := sorted({each.length for each in known} - {""}):
         parts.append((f"a run of {' and '.join(lengths)} length", ", which is no result to publish"))
     if any(each.fresh for each in known):

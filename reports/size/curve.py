@@ -366,16 +366,14 @@ def knee(sizes: Sequence[tuple[int, CacheSize]]) -> CacheSize | None:
 
     V. Satopää et al.: Finding a "Kneedle" in a Haystack. ICDCS 2011.
     """
-    known = [(size, each) for size, each in sizes if each.answered]
+    known = [(size, each, each.answered) for size, each in sizes if each.answered]
     if len(known) < 3:
         return None
-    (first, start), (last, end) = known[0], known[-1]
-    best: tuple[float, CacheSize] | None = None
-    for size, each in known[1:-1]:
-        assert each.answered and start.answered and end.answered, "only known ones are here"
-        part = (size - first) / (last - first)
-        line = start.answered.value + part * (end.answered.value - start.answered.value)
-        above = each.answered.value - line
-        if above > (each.answered.high - each.answered.low) / 2 and (best is None or above > best[0]):
-            best = above, each
-    return best[1] if best else None
+    (first, _, start), (last, _, end) = known[0], known[-1]
+    bends = []
+    for size, each, answered in known[1:-1]:
+        line = start.value + (size - first) / (last - first) * (end.value - start.value)
+        above = answered.value - line
+        if above > (answered.high - answered.low) / 2:
+            bends.append((above, each))
+    return max(bends, key=lambda bend: bend[0], default=(0, None))[1]

@@ -212,9 +212,8 @@ def result_of(sizing: Sizing, more: Sequence[str], **about: Any) -> SizeResult:
 
 def _of_l2arc(sizing: Sizing) -> CacheSize | None:
     """The L2ARC of the headline: where its curve bends, else the largest that is known."""
-    return _chosen(
-        [each for each in sizing.l2arcs if each.l2arc_bytes > sizing.server.l2arc], sizing.l2arc_knee
-    )
+    larger = [each for each in sizing.l2arcs if each.l2arc_bytes > sizing.server.l2arc]
+    return _chosen(larger, sizing.l2arc_knee)
 
 
 def _of_arc(sizing: Sizing) -> CacheSize | None:

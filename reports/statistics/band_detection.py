@@ -19,6 +19,7 @@ import numpy as np
 
 from kit.core.units import commas, format_latency, format_percent
 from reports.statistics import modes
+from reports.statistics.proportion import wilson
 from reports.statistics.quantiles import Bins, Floats, shortest_range_ns
 
 # The stated limits.
@@ -246,15 +247,16 @@ def _bands(
         foreign = around[n] * below + around[n + 1] * above
         lost = (around[n] + around[n + 1]) * size
         share = size / total
-        # Rounding alone could leave the share itself outside.
-        low, high = min(_wilson(size - foreign, total, -1), share), max(_wilson(size + lost, total, 1), share)
+        low, _ = wilson(max((size - foreign) / total, 0.0), total, _Z95)
+        _, high = wilson(min((size + lost) / total, 1.0), total, _Z95)
         made.append(
             Band(
                 from_ns=bounds[n],
                 to_ns=bounds[n + 1],
                 count=size,
                 share=share,
-                share_interval=(low, high),
+                # Rounding alone could leave the share itself outside.
+                share_interval=(min(low, share), max(high, share)),
                 range_ns=shortest_range_ns(mine, (mine[0][0], mine[-1][1])),
                 modes_ns=tuple(sorted(round(shape.at(m)) for m in part.modes)),
                 overlap=max(around[n], around[n + 1], part.worst),
@@ -274,11 +276,3 @@ def _reason(made: Sequence[Band], parts: Sequence[_Part], total: int) -> str:
                 f"wrong side of a border, more than {format_percent(OVERLAP_LIMIT)}"
             )
     return "one mode" if len(made) == 1 else ""
-
-
-def _wilson(count: float, total: int, side: int) -> float:
-    """One end of the 95 % score interval of a share (E. B. Wilson, 1927); inside [0, 1]."""
-    p = min(max(count / total, 0.0), 1.0)
-    centre = p + _Z95**2 / (2 * total)
-    spread = _Z95 * math.sqrt(p * (1 - p) / total + _Z95**2 / (4 * total**2))
-    return min(max((centre + side * spread) / (1 + _Z95**2 / total), 0.0), 1.0)

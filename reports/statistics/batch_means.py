@@ -20,6 +20,7 @@ import polars as pl
 
 from kit.core.bins import IntArray
 from kit.core.sample_size import sample_needed
+from reports.statistics.proportion import wilson
 from reports.statistics.quantiles import Floats, rank_ns
 from reports.statistics.ratios import Realisation
 from reports.statistics.student import t_critical
@@ -98,8 +99,7 @@ def above(cells: pl.DataFrame, limit_ns: float) -> tuple[float, float]:
     `cells`: `time_ns`, `lo_ns`, `hi_ns` and `count`, at least one I/O. Bins that hold the limit may be above
     it or not.
     """
-    certain, possible = pl.col("lo_ns") > limit_ns, pl.col("hi_ns") - 1 > limit_ns
-    return part(cells, certain, possible)
+    return part(cells, certain=pl.col("lo_ns") > limit_ns, possible=pl.col("hi_ns") - 1 > limit_ns)
 
 
 def part(cells: pl.DataFrame, certain: pl.Expr, possible: pl.Expr) -> tuple[float, float]:
@@ -111,7 +111,7 @@ def part(cells: pl.DataFrame, certain: pl.Expr, possible: pl.Expr) -> tuple[floa
     )
     table: Floats = each.sort("time_ns").to_numpy()[:, 1:].astype(np.float64)
     held = windows(table, table[:, 0], _WINDOWS)
-    return _wilson(held[:, 1], held[:, 0])[0], _wilson(held[:, 2], held[:, 0])[1]
+    return _range_of_part(held[:, 1], held[:, 0])[0], _range_of_part(held[:, 2], held[:, 0])[1]
 
 
 def windows(held: Floats, ios: Floats, number: int) -> Floats:
@@ -123,7 +123,7 @@ def windows(held: Floats, ios: Floats, number: int) -> Floats:
     return sums
 
 
-def _wilson(held: Floats, ios: Floats) -> tuple[float, float]:
+def _range_of_part(held: Floats, ios: Floats) -> tuple[float, float]:
     """Wilson's range (1927) of a part, with the number of independent I/Os that would vary as much."""
     n = float(ios.sum())
     part = float(held.sum()) / n
@@ -136,10 +136,7 @@ def _wilson(held: Floats, ios: Floats) -> tuple[float, float]:
     t = _WIDER * t_critical(0.05, number - 1)
     varies = float(((held - part * ios) ** 2).sum()) * number / (number - 1) / n**2
     independent = n * min(1.0, part * (1 - part) / n / varies) if varies else n
-    centre = part + t**2 / (2 * independent)
-    spread = t * math.sqrt(part * (1 - part) / independent + t**2 / (4 * independent**2))
-    scale = 1 + t**2 / independent
-    return max((centre - spread) / scale, 0.0), min((centre + spread) / scale, 1.0)
+    return wilson(part, independent, t)
 
 
 def _by_batch(

@@ -104,13 +104,8 @@ def explain(
     # Without a claim nothing is at stake between one level and dependence.
     fits = [fit for fit in fits if fit.score - fits[0].score < (STRONG if claims else TINY)]
     contrasts = [fit.now for fit in fits] + ([] if claims else [line.now])
-    contrasts += [
-        Realisation(
-            far, t_critical(CONFIDENCE, len(kept) - 1) * fits[0].scatter * math.sqrt(1 + 1 / len(kept))
-        )
-        for run, far in fits[0].odd
-        if run == len(x) - 1
-    ]
+    reach = t_critical(CONFIDENCE, len(kept) - 1) * fits[0].scatter * math.sqrt(1 + 1 / len(kept))
+    contrasts += [Realisation(far, reach) for run, far in fits[0].odd if run == len(x) - 1]
     return Explained(found, slope if shown else None, tuple(fits), tuple(contrasts))
 
 

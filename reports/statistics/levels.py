@@ -15,7 +15,7 @@ import polars as pl
 
 from kit.core.bins import IntArray
 from reports.statistics.batch_means import windows
-from reports.statistics.quantiles import Floats, rank_ns
+from reports.statistics.quantiles import Floats, rank_ns, summed
 
 # Groups that share less of their times than this are not there together.
 _TOGETHER = 0.25
@@ -69,8 +69,7 @@ def find(cells: pl.DataFrame, borders_ns: Sequence[int]) -> Levels | None:
     # The others against the group with the most I/Os.
     sums = np.array([held[:, group == each].sum() for each in range(int(group.max()) + 1)])
     usual = group == int(sums.argmax())
-    bins = used.select("lo_ns", "hi_ns", "count")
-    parts = [_Part(held[:, mine].sum(axis=1), _p50_ns(bins, mine[mode])) for mine in (usual, ~usual)]
+    parts = [_Part(held[:, mine].sum(axis=1), _p50_ns(used.filter(mine[mode]))) for mine in (usual, ~usual)]
     return _in_time(parts[0], parts[1], times)
 
 
@@ -119,6 +118,5 @@ def _in_time(usual: _Part, other: _Part, times: IntArray) -> Levels:
     return Levels((usual.p50_ns, other.p50_ns), share, max(changes, 3), int(times[0]), int(times[-1]))
 
 
-def _p50_ns(bins: pl.DataFrame, mine: IntArray) -> float:
-    sums = bins.filter(pl.Series(mine)).group_by("lo_ns", "hi_ns").agg(pl.col("count").sum()).sort("lo_ns")
-    return rank_ns(sums.rows(), float(sums["count"].sum()) / 2)
+def _p50_ns(cells: pl.DataFrame) -> float:
+    return rank_ns(summed(cells), float(cells["count"].sum()) / 2)

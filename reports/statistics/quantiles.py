@@ -22,7 +22,7 @@ Bins = Sequence[tuple[int, int, int]]  # lo_ns, hi_ns, count; ascending
 Floats = npt.NDArray[np.float64]
 # Limits (ns) that no latency is beyond.
 ANY = (0, np.iinfo(np.int64).max)
-QUANTILES = {"p50_ns": 0.5, "p95_ns": 0.95, "p99_ns": 0.99, "p999_ns": 0.999}
+QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _SERIES = ["phase", "layer", "op"]
 
 
@@ -82,15 +82,13 @@ def interpolated_us(bins: Bins, limits: tuple[int, int]) -> dict[str, Interpolat
     values: dict[str, Interpolated | None] = {}
     for name, q in QUANTILES.items():
         if ios < sample_needed(q):
-            values[name.removesuffix("_ns")] = None
+            values[name] = None
             continue
         at = int(np.searchsorted(upto, math.ceil(q * ios)))
         low, high = max(int(lo[at]), limits[0]), min(int(hi[at]) - 1, limits[1])
         value = low + (high - low) * (q * ios - int(upto[at] - count[at])) / int(count[at])
         error = min(_unevenness(table, at) * int(hi[at] - lo[at]), max(value - low, high - value))
-        values[name.removesuffix("_ns")] = Interpolated(
-            us=value / 1e3, bound_us=(low / 1e3, high / 1e3), error_us=error / 1e3
-        )
+        values[name] = Interpolated(us=value / 1e3, bound_us=(low / 1e3, high / 1e3), error_us=error / 1e3)
     return values
 
 
@@ -103,6 +101,11 @@ def percentile_text(row: Row, name: str) -> str:
     # A bin of a few ns is as exact as the clock.
     is_narrow = high - low <= max(low * NARROW, 1e-2)
     return format_latency(value) if is_narrow else format_latency_range(low, high)
+
+
+def summed(frame: pl.DataFrame) -> list[tuple[int, int, int]]:
+    """The bins of all rows of `frame` (`lo_ns`, `hi_ns`, `count`) together, ascending."""
+    return frame.group_by("lo_ns", "hi_ns").agg(pl.col("count").sum()).sort("lo_ns", "hi_ns").rows()
 
 
 def rank_ns(bins: Bins, rank: float) -> float:
@@ -151,11 +154,10 @@ def shortest_range_ns(bins: Bins, limits: tuple[int, int], coverage: float = COV
 
 def figures_us(bins: Bins, limits: tuple[int, int]) -> dict[str, Any]:
     """Extremes, QUANTILES (None where the I/Os are too few) and range_us, the shortest that holds 95 %."""
-    values = percentiles_ns(bins, list(QUANTILES.values()), limits)
-    names = [name.replace("_ns", "_us") for name in QUANTILES]
+    values = zip(QUANTILES, percentiles_ns(bins, list(QUANTILES.values()), limits), strict=True)
     return {
         "min_us": limits[0] / 1e3,
-        **{name: None if value is None else value / 1e3 for name, value in zip(names, values, strict=True)},
+        **{f"{name}_us": None if ns is None else ns / 1e3 for name, ns in values},
         "max_us": limits[1] / 1e3,
         "range_us": tuple(edge / 1e3 for edge in shortest_range_ns(bins, limits)),
     }
@@ -188,8 +190,8 @@ def limits_ns(bins: Bins, extremes: Sequence[tuple[int, int]]) -> tuple[int, int
 def over_time(frame: pl.DataFrame, quantiles: Mapping[str, float] = QUANTILES) -> pl.DataFrame:
     """Of `frame` (columns of latency.parquet): a row per phase, layer, op and interval, all hosts together.
 
-    Columns: `phase`, `layer`, `op`, `time_ns`, `ios` (how many) and one per entry of `quantiles`, in ns, the
-    same to the bit as percentiles_ns() gives for the interval's bins; null where it has too few I/Os. An
+    Columns: `phase`, `layer`, `op`, `time_ns`, `ios` (how many) and one per entry of `quantiles`, `p50_ns`,
+    the same to the bit as percentiles_ns() gives for the interval's bins; null where it has too few I/Os. An
     interval without I/O has no row. One pass over all intervals, as an hour has thousands.
     """
     counted = frame.filter(pl.col("count") > 0)
@@ -203,6 +205,6 @@ def over_time(frame: pl.DataFrame, quantiles: Mapping[str, float] = QUANTILES) -
     bins = cells.select("lo_ns", "hi_ns", "count").to_numpy()
     ios, values = percentiles_of_each(bins, first, list(quantiles.values()))
     columns = [pl.Series("ios", ios, dtype=pl.Int64)]
-    columns += [pl.Series(name, v).fill_nan(None) for name, v in zip(quantiles, values, strict=True)]
+    columns += [pl.Series(f"{name}_ns", v).fill_nan(None) for name, v in zip(quantiles, values, strict=True)]
     named = cells[first].join(names, on="series", maintain_order="left")
     return named.select(*_SERIES, "time_ns").with_columns(columns)

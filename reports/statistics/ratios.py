@@ -146,9 +146,9 @@ def ratio(a: Sequence[Realisation], b: Sequence[Realisation], alpha: float = ALP
     return ratios([[a, b]], alpha)[0]
 
 
-def paired(pairs: Sequence[Realisation], alpha: float = ALPHA) -> RatioRange:
+def paired(pairs: Sequence[Realisation]) -> RatioRange:
     """Of B over A in each of several realisations: what both share there cancels out."""
-    return ratios([[pairs]], alpha)[0]
+    return ratios([[pairs]], ALPHA)[0]
 
 
 def ratios(figures: Sequence[Sequence[Sequence[Realisation]]], alpha: float) -> list[RatioRange]:
@@ -176,7 +176,7 @@ def _within(sides: Sequence[Sequence[Realisation]]) -> RatioRange:
     return RatioRange(found.log, found.reach, (len(sides[0]), len(sides[-1])))
 
 
-def along(places: Sequence[float], figures: Sequence[Realisation], alpha: float = ALPHA) -> RatioRange:
+def along(places: Sequence[float], figures: Sequence[Realisation]) -> RatioRange:
     """Of the last place over the first, by the line through the logarithms at all places and their scatter.
 
     Least squares, Student's t. Raises ValueError with fewer than three places.
@@ -192,7 +192,7 @@ def along(places: Sequence[float], figures: Sequence[Realisation], alpha: float 
     length = abs(places[-1] - places[0]) * math.sqrt(number / squares)
     # The line has used up one freedom more than the mean has.
     scatter = _scatter(left) * length * math.sqrt((number - 1) / (number - 2))
-    reach = _reach(scatter, _own(left) * length, number - 2, alpha)
+    reach = _reach(scatter, _own(left) * length, number - 2, ALPHA)
     return RatioRange(slope * (places[-1] - places[0]), reach, (number, number))
 
 

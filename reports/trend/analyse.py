@@ -248,12 +248,10 @@ def _explained(line: TrendLine, marks: Sequence[Mark], alpha: float, lag: float 
     found = explained.found
     runs = sum(map(len, found.levels))
     limit = found.smallest(runs // 2, runs - runs // 2)
-    made = replace(
-        line, explained=explained, smallest=math.exp(min(limit, 690.0)) if limit is not None else None
-    )
-    if not (explained.fits and explained.fits[0].kind in ("steps", "slope")) and (
-        limit is None or limit > _TELLING
-    ):
+    smallest = None if limit is None else math.exp(min(limit, 690.0))
+    made = replace(line, explained=explained, smallest=smallest)
+    moves = explained.fits and explained.fits[0].kind in ("steps", "slope")
+    if not moves and (limit is None or limit > _TELLING):
         scatter = _scatter([each.log for each in figures], states)
         if scatter is None:
             return made

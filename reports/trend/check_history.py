@@ -12,6 +12,7 @@ from kit.store.checks.outcome import Outcome
 from kit.store.summary import Summary
 
 State = Literal["met", "failed", "known", "unknown"]
+_FAILED: tuple[State, ...] = ("failed", "known")
 
 
 @dataclass(frozen=True)
@@ -70,13 +71,11 @@ def histories(outcomes: Sequence[Mapping[str, Stand]], names: Sequence[str]) -> 
 
     `outcomes`, `names`: of each point.
     """
-    keys = dict.fromkeys(
-        key for each in outcomes for key, found in each.items() if found.state in ("failed", "known")
-    )
+    keys = dict.fromkeys(key for each in outcomes for key, found in each.items() if found.state in _FAILED)
     for key in keys:
         states = tuple(each[key].state if key in each else None for each in outcomes)
-        last = max(i for i, state in enumerate(states) if state in ("failed", "known"))
-        known = [(i, state) for i, state in enumerate(states) if state in ("met", "failed", "known")]
+        last = max(i for i, state in enumerate(states) if state in _FAILED)
+        known = [(i, state) for i, state in enumerate(states) if state in ("met", *_FAILED)]
         now = known[-1][1]
         text = outcomes[last][key].text
         yield History(key, states, text, _words(known, names), now == "failed", now == "known")

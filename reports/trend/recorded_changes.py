@@ -7,6 +7,7 @@ of reports.comparison.comparability are marks here, and all others refuse.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ from reports.trend.trend_point import TrendPoint
 _DEVICE = re.compile(
     r"testbed\.devices\.([^.]+)\.(settings|parameters|bus)\.(.+)|testbed\.devices\.([^.]+)\.(latency_ns)"
 )
+_MARKED = ("versions.", "clock.", "host.", "machines.", "testbed.lab.dilation", "testbed.lab.clock")
 _VERSIONS = {"hsp": "hsp", "zfs": "OpenZFS", "kernel": "kernel", "server": "version of the server"}
 _KINDS = {
     "firmware": "firmware", "write_cache": "write cache", "nr_requests": "queue (nr_requests)",
@@ -52,13 +54,7 @@ class Mark:
 
 def is_marked(key: str) -> bool:
     """Whether a setting may change within a trend, and is marked."""
-    return (
-        key.startswith(
-            ("versions.", "clock.", "host.", "machines.", "testbed.lab.dilation", "testbed.lab.clock")
-        )
-        or key == "nfs.version"
-        or _DEVICE.fullmatch(key) is not None
-    )
+    return key.startswith(_MARKED) or key == "nfs.version" or _DEVICE.fullmatch(key) is not None
 
 
 def values_of(point: TrendPoint, across: Sequence[str] = ()) -> dict[What, str]:
@@ -72,11 +68,10 @@ def values_of(point: TrendPoint, across: Sequence[str] = ()) -> dict[What, str]:
     for settings in point.settings.values():
         for key, value in settings.items():
             match = _DEVICE.fullmatch(key)
+            is_shown = is_marked(key) and not key.startswith("testbed.lab.")
             if match and match[2] in ("parameters", "bus") and match[3] != "firmware":
                 models.setdefault(match[1], {})[key] = value
-            elif (is_marked(key) and not key.startswith("testbed.lab.")) or any(
-                covers(each, key) for each in across
-            ):
+            elif is_shown or any(covers(each, key) for each in across):
                 found.setdefault(_what(key, point.names), _text(value))
     for device, parameters in models.items():
         text = json.dumps(parameters, sort_keys=True).encode()
@@ -87,13 +82,12 @@ def values_of(point: TrendPoint, across: Sequence[str] = ()) -> dict[What, str]:
 def marks_of(points: Sequence[TrendPoint], across: Sequence[str] = ()) -> list[Mark]:
     """Every change, in order. What only one of two points recorded is no change of a device or setting."""
     every = [values_of(point, across) for point in points]
-    marks = []
-    for at in range(1, len(points)):
-        before, after = every[at - 1], every[at]
-        for what in dict.fromkeys([*before, *after]):
-            if what in before and what in after and before[what] != after[what]:
-                marks.append(Mark(at, what.text, before[what], after[what]))
-    return marks
+    return [
+        Mark(at, what.text, value, after[what])
+        for at, (before, after) in enumerate(itertools.pairwise(every), 1)
+        for what, value in before.items()
+        if what in after and value != after[what]
+    ]
 
 
 def version_labels(points: Sequence[TrendPoint]) -> list[str]:
@@ -106,16 +100,11 @@ def version_labels(points: Sequence[TrendPoint]) -> list[str]:
         what for what in dict.fromkeys(key for each in every for key in each)
         if len({each.get(what) for each in every}) > 1
     ]  # fmt: skip
-    for chosen in (
-        [what for what in varying if what.kind == "server"],
-        [what for what in varying if what.kind == "firmware"],
-        varying,
-    ):
-        if chosen:
-            return [
-                ", ".join(_label(what, each.get(what, "?"), len(chosen)) for what in chosen) for each in every
-            ]
-    return []
+    if not varying:
+        return []
+    by_kind = ([what for what in varying if what.kind == kind] for kind in ("server", "firmware"))
+    chosen = next(filter(None, by_kind), varying)
+    return [", ".join(_label(what, each.get(what, "?"), len(chosen)) for what in chosen) for each in every]
 
 
 def _label(what: What, value: str, number: int) -> str:

@@ -85,11 +85,17 @@ def _since(trend: Trend, moved: Sequence[TrendLine]) -> Iterator[str]:
     for at in sorted({change.at for change, _ in found}):
         here = [each for each in found if each[0].at == at]
         change, line = max(here, key=lambda each: (each[1].key[4] == "p50", abs(math.log(each[0].ratio))))
-        marks = f"{listed([str(mark) for mark in change.marks])}: " if change.marks else ""
-        point = trend.points[at]
+        marks = f"{_listed(change.marks)}: " if change.marks else ""
         text = f"{marks}{_short(line.key)} {format_change(change.ratio, *_WORDS)}"
-        since = point.started_utc[:10] or point.run
-        yield f"{'slower' if change.worse else 'faster'} from {since} on ({text})"
+        yield f"{'slower' if change.worse else 'faster'} from {_day(trend, at)} on ({text})"
+
+
+def _day(trend: Trend, at: int) -> str:
+    return trend.points[at].started_utc[:10] or trend.points[at].run
+
+
+def _listed(marks: Sequence[Mark]) -> str:
+    return listed([str(mark) for mark in marks])
 
 
 def _ended(trend: Trend, moved: Sequence[TrendLine]) -> str:
@@ -105,8 +111,7 @@ def _ended(trend: Trend, moved: Sequence[TrendLine]) -> str:
     if first.worse == last.worse:
         return ""
     since, until = (
-        (trend.points[change.at].started_utc[:10] or trend.points[change.at].run)
-        + (f" ({listed([str(mark) for mark in change.marks])})" if change.marks else "")
+        _day(trend, change.at) + (f" ({_listed(change.marks)})" if change.marks else "")
         for change in (first, last)
     )
     back = "the figure that moved is" if len(moved) == 1 else f"all {len(moved)} figures that moved are"
@@ -128,18 +133,16 @@ def places(trend: Trend) -> list[ChangePlace]:
     """Slopes, then change points by place; of one place the largest first."""
     found = [(change, line) for line in trend.lines for change in line.changes or ()]
     found.sort(key=lambda each: (each[0].at, each[0].before, -abs(math.log(each[0].ratio))))
-    slopes = sorted(
-        (line for line in trend.lines if line.moved and not line.changes), key=lambda line: line.ends
-    )
+    slopes = [line for line in trend.lines if line.moved and not line.changes]
+    slopes.sort(key=lambda line: line.ends)
     made = []
     for ends, lines in itertools.groupby(slopes, key=lambda line: line.ends):
         title = f"From {trend.points[ends[0]].run} to {trend.points[ends[1]].run}, run by run"
         made.append(ChangePlace(title, tuple(f"{_rise(trend, line)}." for line in lines)))
     for _, group in itertools.groupby(found, key=lambda each: (each[0].at, each[0].before)):
         moves = [(line, change) for change, line in group]
-        made.append(
-            ChangePlace(_title(trend, moves[0][1]), tuple(f"{_move(trend, *each)}." for each in moves))
-        )
+        title = _title(trend, moves[0][1])
+        made.append(ChangePlace(title, tuple(f"{_move(trend, *each)}." for each in moves)))
     return made
 
 
@@ -181,8 +184,7 @@ def _besides(trend: Trend, line: TrendLine) -> str:
 
 
 def _title(trend: Trend, change: ChangePoint) -> str:
-    marks = [str(mark) for mark in change.marks]
-    there = listed(marks) if marks else "nothing recorded changed"
+    there = _listed(change.marks) if change.marks else "nothing recorded changed"
     return f"Between {trend.points[change.before].run} and {trend.points[change.at].run} ({there})"
 
 
@@ -192,7 +194,7 @@ def _move(trend: Trend, line: TrendLine, change: ChangePoint) -> str:
     if others:
         text += f", or before {listed(others)} (95 %)"
     if change.near:
-        text += f", where {listed([str(mark) for mark in change.near])} changed"
+        text += f", where {_listed(change.near)} changed"
     if change.worse and change.mended:
         text += "; a later change brings it back"
     return text + _besides(trend, line)
@@ -211,11 +213,10 @@ def _by(ratio: float, interval: Range | None) -> str:
 def _marks(trend: Trend) -> Iterator[str]:
     places = itertools.groupby(quiet_marks(trend), key=lambda each: each[0].at)
     for at, group in places:
-        each = list(group)
-        marks: Sequence[Mark] = [mark for mark, _ in each]
+        marks, limits = zip(*group, strict=True)
         runs = f"{trend.points[at - 1].run} and {trend.points[at].run}"
-        between = f"{listed([str(mark) for mark in marks])} changed between {runs}"
-        limit = each[0][1]
+        between = f"{_listed(marks)} changed between {runs}"
+        limit = limits[0]
         if limit is None:
             yield f"{between}: it cannot be told whether a figure moved there."
         else:
@@ -300,7 +301,7 @@ def row_of(line: TrendLine) -> tuple[str, str, str, str]:
     first, last = (line.values[i] for i in (line.used[0], line.used[-1]))
     assert first and last, "used points have values"
     a, b = (value_text(line.key, each.mean.value) for each in (first, last))
-    return (a, b, ratio_text(line) if line.now_to_past else "-", statement(line))
+    return a, b, ratio_text(line) if line.now_to_past else "-", statement(line)
 
 
 def ratio_text(line: TrendLine) -> str:
@@ -315,17 +316,16 @@ def statement(line: TrendLine) -> str:
     best = line.best
     if best is None:
         least = line.smallest or _MOST_TIMES
-        return (
-            f"too few runs to tell{f' a change below {format_change(least)}' if least < _MOST_TIMES else ''}"
-        )
+        below = f" a change below {format_change(least)}" if least < _MOST_TIMES else ""
+        return f"too few runs to tell{below}"
     slope = line.explained.slope
     if best.kind == "dependence":
         return f"no change shown; lag-1 {best.lag:.1f}"
     if best.kind == "slope" and slope and slope.range:
         return f"{format_factor(slope.value, 4)} ({slope.range[0]:.3f} to {slope.range[1]:.3f}) a run"
     if not line.changes:
-        least = line.smallest or 0
-        return f"no change shown{f'; a step of {format_change(least)} would be found' if least else ''}"
+        found = f"; a step of {format_change(line.smallest)} would be found" if line.smallest else ""
+        return f"no change shown{found}"
     return "; ".join(
         f"{format_factor(change.ratio)} ({change.interval[0]:.3g} to {change.interval[1]:.3g})"
         for change in line.changes

@@ -103,9 +103,8 @@ def point_of_series(
         for run in build.runs:
             if run.run in runs:
                 prefix = "" if build.name == "base" else f"{build.name}: "
-                outcomes |= {
-                    f"{prefix}{key}": each for key, each in outcomes_of(runs[run.run].summary).items()
-                }
+                found = outcomes_of(runs[run.run].summary)
+                outcomes |= {f"{prefix}{key}": each for key, each in found.items()}
     names = {k: v for run in runs.values() for k, v in _names(run.manifest).items()}
     return TrendPoint(
         name, series.id, series.started_utc, series.verdict, series.reasons, settings, names, figures,

@@ -27,7 +27,7 @@ from reports.verdict import remedies
 from reports.verdict.stalls import longest_gap_ns
 
 # Key of a limit -> (percentile of the row, its quantile, how a reason calls it).
-_PERCENTILES = {
+PERCENTILES = {
     "p50_us_max": ("p50", 0.5, "p50"),
     "p95_us_max": ("p95", 0.95, "p95"),
     "p99_us_max": ("p99", 0.99, "p99"),
@@ -40,7 +40,7 @@ _LEAST_SHARE = 0.001
 _FEW = "too few I/Os for the statistic"
 _UNMEASURED = "the server was not traced, or the phase was not measured"
 _Key = tuple[str, str, str, str]
-LIMITS = (*_PERCENTILES, *_SHARES, "max_us_max", "stall_ms_max", *_RATIOS)
+LIMITS = (*PERCENTILES, *_SHARES, "max_us_max", "stall_ms_max", *_RATIOS)
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def judge(
     asked = []
     for each in manifest.expect:
         by = _Judged(each, _row(rows, each), rows, phases, latency)
-        value, limits = _judged(each, by)
+        value, limits = _judged(by)
         can_tell = each.phase in measured and (manifest.traced or each.tier == "all")
         shorts = [(limit, _short(limit, by) if can_tell else None) for limit in limits]
         asked.append((each, value, shorts, can_tell))
@@ -142,9 +142,9 @@ def _short(limit: Limit, by: _Judged) -> _Short | None:
     """
     figure = f"{_RATIOS[limit.name]}_us_max" if limit.name in _RATIOS else limit.name
     rows = [by.row, *([by.other] if limit.name in _RATIOS else [])]
-    if limit.ok or None in rows or not (limit.name == "min_count" or figure in _PERCENTILES):
+    if limit.ok or None in rows or not (limit.name == "min_count" or figure in PERCENTILES):
         return None
-    needed = by.expectation.min_count if limit.name == "min_count" else sample_needed(_PERCENTILES[figure][1])
+    needed = by.expectation.min_count if limit.name == "min_count" else sample_needed(PERCENTILES[figure][1])
     short = (_Short(row, needed) for row in rows if row and row.count < needed)
     return next((each for each in short if each.row.share >= _LEAST_SHARE), None)
 
@@ -169,9 +169,9 @@ def _few(shorts: Sequence[_Short], phases: Mapping[str, Phase]) -> dict[_Key, Ou
     return made
 
 
-def _judged(expectation: Expectation, by: _Judged) -> tuple[JudgedExpectation, list[Limit]]:
+def _judged(by: _Judged) -> tuple[JudgedExpectation, list[Limit]]:
     """It as it is stored, not judged yet, and all its limits: also those that are no `limits` there."""
-    row, inside = by.row, expectation.inside
+    expectation, row, inside = by.expectation, by.row, by.expectation.inside
     # The range was published for other loads than this phase's: that says nothing about this row.
     unlike = row.not_published if row and inside else None
     asked = {name: getattr(expectation, name) for name in LIMITS}
@@ -303,7 +303,7 @@ def _of_share(name: str, limit: float, found: float, known: tuple[float, float],
 
 def _limit(name: str, limit: float, by: _Judged) -> Limit:
     """One limit: what was found and why it is not met, "" if it is."""
-    if name in _PERCENTILES:
+    if name in PERCENTILES:
         return _percentile(name, limit, by)
     if name in _RATIOS:
         return _ratio(name, limit, by)
@@ -325,16 +325,14 @@ def _bounds(row: Row, figure: str) -> tuple[float, float]:
 
 def _percentile(name: str, limit: float, by: _Judged) -> Limit:
     """A percentile: by the part of the I/Os above the limit, as far as the run leaves that open."""
-    figure, q, words = _PERCENTILES[name]
+    figure, q, words = PERCENTILES[name]
     row, ios, at_most = by.row, _ios(by.expectation), format_latency(limit, 6)
     found = getattr(row, f"{figure}_us") if row else None
     if row is None:
         return _made(name, limit, found, f"{ios}: no I/O that could have a {words}; limit {at_most}.")
     if found is None:
-        withheld = (
-            f"{words} of {ios} is withheld: {commas(row.count)} of {commas(sample_needed(q))} I/Os needed"
-        )
-        return _made(name, limit, found, f"{withheld}; limit {at_most}.", None)
+        few = f"{commas(row.count)} of {commas(sample_needed(q))} I/Os needed"
+        return _made(name, limit, found, f"{words} of {ios} is withheld: {few}; limit {at_most}.", None)
     low, high = above(_cells_of(by.latency.cells, row), limit * 1e3)
     if high <= 1 - q:
         return _made(name, limit, found, "")
@@ -393,7 +391,7 @@ def _stall(limit: float, by: _Judged) -> Limit:
 
 def _ratio_range(by: _Judged, figure: str) -> tuple[float, float]:
     """What the run leaves open: by batches of its I/Os, and never less than the bins of both percentiles."""
-    q, found, edges = _PERCENTILES[f"{figure}_us_max"][1], [], []
+    q, found, edges = PERCENTILES[f"{figure}_us_max"][1], [], []
     for row in (by.other, by.row):
         phase = by.phases.get(row.phase) if row else None
         if row is None or phase is None:
@@ -435,7 +433,7 @@ def _ratio(name: str, limit: float, by: _Judged) -> Limit:
                 reason = f"unknown: {reason[:-1]}; {_leaves_open(known)}."
         else:
             words, row = (ios, pair[0]) if not mine else (label, pair[1])
-            count, needed = row.count if row else 0, sample_needed(_PERCENTILES[f"{figure}_us_max"][1])
+            count, needed = row.count if row else 0, sample_needed(PERCENTILES[f"{figure}_us_max"][1])
             reason = f"no ratio to {label}: {figure} of {words} is withheld, {commas(count)} of "
             reason += f"{commas(needed)} I/Os."
     return _made(name, limit, found, reason, ok, to=OtherRow(**other))

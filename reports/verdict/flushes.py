@@ -205,9 +205,8 @@ def _by_role(roles: set[str], phase: Phase, commits: int) -> list[tuple[set[str]
 
 def _needs(device: Device, off: Sequence[str]) -> bool:
     cache = cache_of(device)
-    return cache == "write back" or bool(
-        off and cache != "write through" and not device.power_loss_protection
-    )
+    may_be_volatile = cache != "write through" and not device.power_loss_protection
+    return cache == "write back" or (bool(off) and may_be_volatile)
 
 
 def flushes(used: Sequence[DeviceUse]) -> dict[str, int | None]:

@@ -12,8 +12,7 @@ from kit.store.manifest import Manifest
 
 def excused(outcomes: Sequence[Outcome], known: Sequence[Known], today: date | None = None) -> list[Outcome]:
     """`outcomes`, with its entry beside each failure that is known today (UTC)."""
-    today = today or datetime.now(UTC).date()
-    valid = [each for each in known if not each.is_over(today)]
+    valid = _valid(known, today)
     return [_marked(each, valid, outcomes) if each.decides else each for each in outcomes]
 
 
@@ -34,10 +33,14 @@ def of_run(known: Sequence[Known], manifest: Manifest) -> list[Known]:
     return [each for each in dict.fromkeys(known) if names_something(each, phases, expected)]
 
 
-def entry_of(id_: str, known: Sequence[Known], today: date | None = None) -> Known | None:
+def entry_of(id_: str, known: Sequence[Known]) -> Known | None:
     """The entry that names an expectation of a series today (UTC)."""
-    day = today or datetime.now(UTC).date()
-    return next((each for each in known if each.names(id_) and not each.is_over(day)), None)
+    return next((each for each in _valid(known) if each.names(id_)), None)
+
+
+def _valid(known: Sequence[Known], today: date | None = None) -> list[Known]:
+    today = today or datetime.now(UTC).date()
+    return [each for each in known if not each.is_over(today)]
 
 
 def _marked(outcome: Outcome, known: Sequence[Known], outcomes: Sequence[Outcome]) -> Outcome:

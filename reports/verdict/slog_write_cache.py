@@ -46,9 +46,8 @@ def judge(test: SlogTest) -> CacheVerdict:
     percent = test.device.capacitor_health
     if percent is not None and percent < _LEAST_CAPACITOR_PERCENT:
         text = f"{_NOT_PROTECTED} its capacitors are at {percent} %."
-        return CacheVerdict(
-            "not-protected", text, f"its log says so; a shutdown takes {_LEAST_CAPACITOR_PERCENT} %"
-        )
+        why = f"its log says so; a shutdown takes {_LEAST_CAPACITOR_PERCENT} %"
+        return CacheVerdict("not-protected", text, why)
     if test.device.write_cache == "write through":
         return _without_flush(test)
     if not test.flushes:
@@ -85,26 +84,19 @@ def _without_flush(test: SlogTest) -> CacheVerdict:
         return _unknown("too few writes were measured")
     size, least = min(costs.items(), key=lambda item: item[1])
     cost = f"{format_latency(least)} for a write of {format_binary_bytes(size)}"
+    says = f"it says that it has no volatile cache, and takes {cost}"
     if least < MEDIUM_US:
-        return CacheVerdict(
-            "protected", _PROTECTED, f"it says that it has no volatile cache, and takes {cost}"
-        )
+        return CacheVerdict("protected", _PROTECTED, says)
     if not reads:
         return _unknown("a cached read was not measured, so the medium's part is not known")
     read_us = max(reads.values())
-    says = (
-        f"it says that it has no volatile cache, and takes {cost} at the median, and "
-        f"{format_latency(read_us)} for a read of what was just read"
-    )
+    says += f" at the median, and {format_latency(read_us)} for a read of what was just read"
     if least - read_us < MEDIUM_US:
         if read_us < MEDIUM_US:
             return CacheVerdict("protected", _PROTECTED, says)
         return _unknown(f"{says}: the way to it is slow, or the read came from the medium, too")
-    return CacheVerdict(
-        "cache-off",
-        "Its write cache is off, or it has none, or its firmware is slow: each write waits.",
-        says,
-    )
+    text = "Its write cache is off, or it has none, or its firmware is slow: each write waits."
+    return CacheVerdict("cache-off", text, says)
 
 
 def _unknown(why: str) -> CacheVerdict:

@@ -87,8 +87,11 @@ def _instruments(phase: Phase) -> Iterator[str]:
 
 def _devices(phase: Phase) -> Iterator[str]:
     """Bytes of a device: of fio, of the kernel's counters and of its model, as the samples have them."""
+    # Of a mix, or of forced writes, sizes are not known.
+    if phase.parts or phase.forces or len(phase.block_bytes_by_op) > 1:
+        return
     issued = {row.host: row.ios for row in phase.clients}
-    for check in phase.checks if not phase.parts else ():
+    for check in phase.checks:
         used = next((each for each in phase.devices if each.device == check.of), None)
         if check.id != "DEVICE-BYTES" or used is None or not used.samples:
             continue
@@ -96,13 +99,8 @@ def _devices(phase: Phase) -> Iterator[str]:
         known = {last.read_bytes if op == "read" else last.written_bytes}
         known |= {model.read_bytes if op == "read" else model.written_bytes} if model else set()
         size = phase.block_bytes_by_op.get(op, 0 if phase.block_bytes_by_op else phase.block_bytes or 0)
-        if len(phase.block_bytes_by_op) < 2:
-            known.add(issued.get(used.device, 0) * size)
-        if (
-            phase.forces is None
-            and len(phase.block_bytes_by_op) < 2
-            and not {check.expected, check.found} <= known
-        ):
+        known.add(issued.get(used.device, 0) * size)
+        if not {check.expected, check.found} <= known:
             yield f"{check.name} ({check.source}) has bytes that neither samples nor I/Os have"
 
 
@@ -112,20 +110,15 @@ def _made(phase: Phase) -> Counter[str]:
 
 
 def _ops(phase: Phase) -> list[str]:
-    return list(phase.block_bytes_by_op) or {"mixed": ["read", "write"], None: []}.get(
-        phase.op, [str(phase.op)]
-    )
-
-
-def _whole_parts(phase: Phase) -> int:
-    """Those with their own checks: of one that was lost there is a line that says so."""
-    return sum(part.end != "lost" for part in phase.parts) if phase.parts else 1
+    by_op = {"mixed": ["read", "write"], None: []}.get(phase.op, [str(phase.op)])
+    return list(phase.block_bytes_by_op) or by_op
 
 
 def _required(manifest: Manifest, phase: Phase, ios: Counted) -> Counter[str]:
     """How many of each id the configuration implies; what a host cannot make is `unavailable`."""
     need: Counter[str] = Counter()
-    parts = _whole_parts(phase)
+    # Those with their own checks: of one that was lost there is a line that says so.
+    parts = sum(part.end != "lost" for part in phase.parts) if phase.parts else 1
     for machine in phase.machines:
         need += Counter({"CLOCK-STEP": 1, "THERMAL": 1}) if machine.host else Counter()
     known = manifest.kind.value
@@ -135,34 +128,31 @@ def _required(manifest: Manifest, phase: Phase, ios: Counted) -> Counter[str]:
     if phase.on_devices or not known.sees_server or not manifest.testbed.server:
         return need
     need += Counter(dict.fromkeys(("TRIM", "DIRECT-IO", "CPU-STEAL"), parts))
-    return need + (_of_metadata(phase, ios) if phase.metadata else _of_nfs(phase, ios, parts))
+    if phase.metadata:
+        # For each operation that was traced, and for each that the load needs.
+        traced = sum(bool(ios.of(SERVER, op=op)) for op in NFS_METADATA)
+        return need + Counter({"NFS-OPERATIONS": traced + len(phase.metadata.expected)})
+    return need + _of_nfs(phase, ios, parts)
 
 
 def _of_nfs(phase: Phase, ios: Counted, parts: int) -> Counter[str]:
     """Of a phase that reads and writes a file of the pool."""
     need: Counter[str] = Counter()
-    if phase.target is None:
-        need["NFS-CALLS"] = parts * (len(_ops(phase)) if phase.forces is None else 1)
-        if phase.forces is None and phase.replayed is None and not _asynchronous(phase):
-            need["NFS-BYTES"] = need["NFS-CALLS"]
-    if phase.target is None and ios.of(SERVER):
-        if ios.of(SERVER, op="read"):
-            need += Counter({**dict.fromkeys(_READS, 1), "L2ARC-ERRORS": 3})
-            need["SPECIAL-READS"] = int(phase.special is not None and phase.replayed is None)
-        if ios.of(SERVER, op="write") or ios.of(SERVER, op="commit"):
-            need += Counter({**dict.fromkeys(_COMMITS, 1), "ZIL-ERRORS": 2})
-            slog = any(each.id == "ZIL-SLOG-BLOCKS" and each.expected for each in phase.checks)
-            need += Counter({"ZIL-INDIRECT": int(slog)})
-    elif phase.target is None:
+    if phase.target is not None:
+        return need
+    need["NFS-CALLS"] = parts * (len(_ops(phase)) if phase.forces is None else 1)
+    if phase.forces is None and phase.replayed is None and not _asynchronous(phase):
+        need["NFS-BYTES"] = need["NFS-CALLS"]
+    if not ios.of(SERVER):
         need["TIERS-TRACED"] = need["SERVER-LATENCY"] = 1
+    if ios.of(SERVER, op="read"):
+        need += Counter({**dict.fromkeys(_READS, 1), "L2ARC-ERRORS": 3})
+        need["SPECIAL-READS"] = int(phase.special is not None and phase.replayed is None)
+    if ios.of(SERVER, op="write") or ios.of(SERVER, op="commit"):
+        need += Counter({**dict.fromkeys(_COMMITS, 1), "ZIL-ERRORS": 2})
+        slog = any(each.id == "ZIL-SLOG-BLOCKS" and each.expected for each in phase.checks)
+        need += Counter({"ZIL-INDIRECT": int(slog)})
     return need
-
-
-def _of_metadata(phase: Phase, ios: Counted) -> Counter[str]:
-    """A check for each operation that was traced, and for each that the load needs."""
-    traced = sum(bool(ios.of(SERVER, op=op)) for op in NFS_METADATA)
-    by_load = len(phase.metadata.expected) if phase.metadata else 0
-    return Counter({"NFS-OPERATIONS": traced + by_load})
 
 
 def _of_an_observation(manifest: Manifest) -> Counter[str]:
@@ -195,7 +185,8 @@ def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
     took_s = sum(each.end_ns - each.start_ns for each in manifest.phases) * dilation / 1e9
     longest_s = (manifest.wall_s or 0.0) + _OTHER_CLOCK * took_s
     cpus = sum(each.cpus for each in phase.cpu) or _MOST_CPUS
-    # Calls that clients sent again, and pages of a page cache, may be more.
+    # Calls that clients sent again may be more, and a page cache writes whole pages, two more at each end.
+    pages_bytes = 4 * 4096 * _calls(phase)
     loose = phase.schedule is not None or phase.forces is not None
     sums = {
         "SPECIAL-READS": _IOS + int(2 * reads * _READ_SHARE),
@@ -207,7 +198,7 @@ def _most(manifest: Manifest, phase: Phase, check: Check, ios: Counted) -> int:
         "THERMAL": int(longest_s * 1000 * 0.01) + 1,
         "CLOCK-STEP": _STEP_US, "OTHER-POOL": _IOS,
         "NFS-CALLS": phase.client_ios if loose else 0,
-        "NFS-BYTES": abs(check.expected) + _pages(phase) if loose or _asynchronous(phase) else 0,
+        "NFS-BYTES": abs(check.expected) + pages_bytes if loose or _asynchronous(phase) else 0,
     }  # fmt: skip
     if id_ == UNKNOWN_ID:
         # Of a run of another version.
@@ -223,11 +214,6 @@ def _ticks(by_our_clock: float, check: Check) -> float:
 def _calls(phase: Phase) -> int:
     """Writes that the storage gets at most, where they are known."""
     return phase.client_ios * ((phase.forces.writes_per_group if phase.forces else None) or 1)
-
-
-def _pages(phase: Phase) -> int:
-    """A page cache writes whole pages: up to two more at each end."""
-    return 4 * 4096 * _calls(phase)
 
 
 def _failed(phase: Phase) -> int:

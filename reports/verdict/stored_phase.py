@@ -18,7 +18,7 @@ from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.parts.metadata import Metadata
 from kit.store.phase import ClientRow, Phase
-from kit.store.tables import CLIENT, DEVICE, SERVER
+from kit.store.tables import CLIENT, DEVICE, ISSUERS, SERVER
 
 # Of the counts of an array, where a load goes to one.
 _ARRAY = "array"
@@ -50,20 +50,20 @@ class Counted:
     def layers(self) -> set[str]:
         return {layer for (layer, *_), count in self.ios.items() if count}
 
+    def ops(self, *layers: str) -> set[str]:
+        return {op for (layer, _, op, _), count in self.ios.items() if count and layer in layers}
+
 
 def counted(latency: Latency, names: Sequence[str]) -> dict[str, Counted]:
     """Of each phase; times of rows without I/Os count, too."""
-    keys = ("layer", "host", "op", "tier")
-    found = {name: Counted(Counter(), []) for name in names}
-    sums = latency.bins.group_by("phase", *keys).agg(pl.col("count").sum())
+    ios: dict[str, Counter[tuple[str, str, str, str]]] = {name: Counter() for name in names}
+    sums = latency.bins.group_by("phase", "layer", "host", "op", "tier").agg(pl.col("count").sum())
     for phase, layer, host, op, tier, count in sums.iter_rows():
-        if phase in found:
-            found[phase].ios[layer, host, op, tier] += count
+        if phase in ios:
+            ios[phase][layer, host, op, tier] += count
     times = latency.intervals.select("phase", "time_ns").unique().sort("time_ns")
-    for phase, time_ns in times.iter_rows():
-        if phase in found:
-            found[phase].times_ns.append(time_ns)  # type: ignore[attr-defined]
-    return found
+    times_ns = dict(times.group_by("phase").agg("time_ns").iter_rows())
+    return {name: Counted(ios[name], times_ns.get(name, [])) for name in names}
 
 
 def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[str]:
@@ -82,7 +82,7 @@ def contradictions(manifest: Manifest, phase: Phase, ios: Counted) -> Iterator[s
 def _ops_of_tree(phase: Phase, load: Metadata, seen: Set[str], ios: Counted) -> Iterator[str]:
     if seen - {load.action}:
         yield f"its tree had {load.action}, its I/Os are {' and '.join(sorted(seen))}"
-    served = {op for (layer, _, op, _), count in ios.ios.items() if count and layer == SERVER}
+    served = ios.ops(SERVER)
     if strange := served - {*NFS_METADATA, "read", "write", *SYNCS}:
         yield f"the server has {min(strange)}, which is no operation of NFS"
     for op, count in load.expected.items() if ios.of(SERVER) and not phase.problems else ():
@@ -91,7 +91,7 @@ def _ops_of_tree(phase: Phase, load: Metadata, seen: Set[str], ios: Counted) -> 
 
 
 def _ops(phase: Phase, ios: Counted) -> Iterator[str]:
-    seen = {op for (layer, _, op, _), count in ios.ios.items() if count and layer in (CLIENT, DEVICE)}
+    seen = ios.ops(*ISSUERS)
     if phase.metadata:
         yield from _ops_of_tree(phase, phase.metadata, seen, ios)
         return
@@ -101,7 +101,7 @@ def _ops(phase: Phase, ios: Counted) -> Iterator[str]:
         yield f"op is {phase.op}, its I/Os are {' and '.join(sorted(seen))}"
     if phase.block_bytes_by_op and phase.op and set(phase.block_bytes_by_op) != _UNITED[phase.op]:
         yield f"op is {phase.op}, block_bytes_by_op is of {' and '.join(sorted(phase.block_bytes_by_op))}"
-    served = {op for (layer, _, op, _), count in ios.ios.items() if count and layer == SERVER} - {*SYNCS}
+    served = ios.ops(SERVER) - {*SYNCS}
     if phase.op and served - _UNITED[phase.op]:
         yield f"op is {phase.op}, the server's I/Os are {' and '.join(sorted(served))}"
 
@@ -157,7 +157,7 @@ def _slowest(phase: Phase) -> Iterator[str]:
     for slow in log.slowest if log else ():
         if not phase.start_ns - spare_ns <= slow.from_ns <= slow.to_ns <= phase.end_ns + spare_ns:
             yield f"the slowest {slow.op} of {slow.host} ended outside of the phase"
-    issued = {(each.host, each.op): each.max_ns for each in phase.extremes if each.layer in (CLIENT, DEVICE)}
+    issued = {(each.host, each.op): each.max_ns for each in phase.extremes if each.layer in ISSUERS}
     names = {row.host for row in phase.clients}
     for slow in log.slowest if log else ():
         if names and slow.host not in names:

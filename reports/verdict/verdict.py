@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import polars as pl
@@ -109,23 +110,19 @@ def _late(manifest: Manifest, intervals: pl.DataFrame) -> Iterator[Outcome]:
         may_idle = not manifest.kind.value.drives_load
         if may_idle and phase.start_ns <= first and last <= phase.end_ns:
             continue
-        if first < phase.start_ns or not 0 <= late_ns <= max(
-            _LATE_INTERVALS * phase.interval_ns, end_ns - first
-        ):
-            text = (
-                f"the phase is from {phase.start_ns} to {phase.end_ns} ns, its I/Os are from {first} to "
-                f"{end_ns} ns."
-            )
-            yield Outcome.failed("PHASE-TIMES", text, phase.name)
+        most_ns = max(_LATE_INTERVALS * phase.interval_ns, end_ns - first)
+        if first < phase.start_ns or not 0 <= late_ns <= most_ns:
+            text = f"the phase is from {phase.start_ns} to {phase.end_ns} ns, its I/Os are from"
+            yield Outcome.failed("PHASE-TIMES", f"{text} {first} to {end_ns} ns.", phase.name)
 
 
 def _strays(phases: Sequence[Phase], rows: Sequence[Row]) -> list[Outcome]:
     """I/Os of phases that the manifest does not have: they are not accounted for."""
     names = {phase.name for phase in phases}
-    strays: dict[str, int] = {}
+    strays = Counter[str]()
     for row in rows:
         if row.phase not in names:
-            strays[row.phase] = strays.get(row.phase, 0) + row.count
+            strays[row.phase] += row.count
     return [
         Outcome.failed("STRAY-IOS", f"{commas(n)} I/Os are of phase {name}, which the manifest lacks.")
         for name, n in strays.items()
@@ -152,6 +149,13 @@ def _sums(phase: Phase) -> Iterator[Outcome]:
 
 
 def _of_phase(manifest: Manifest, phase: Phase, rows: Sequence[Row]) -> Iterator[Outcome]:
+    yield from _problems(phase.problems, phase.name)
+    yield from _trouble(manifest, phase, rows)
+    yield from _sums(phase)
+
+
+def _trouble(manifest: Manifest, phase: Phase, rows: Sequence[Row]) -> Iterator[Outcome]:
+    """What does not close of the counts, by who can tell."""
     if phase.target:
         layer = DEVICE if phase.on_devices else CLIENT
         return _load_trouble(phase, rows, layer, "fio")
@@ -165,20 +169,16 @@ def _of_phase(manifest: Manifest, phase: Phase, rows: Sequence[Row]) -> Iterator
 def _load_trouble(phase: Phase, rows: Sequence[Row], layer: str, issuer: str) -> Iterator[Outcome]:
     """What does not close where only who issued the I/Os, and checks, can tell."""
     name, issued = phase.name, phase.client_ios
-    yield from _problems(phase.problems, name)
     binned = sum(r.count for r in rows if r.phase == name and r.layer == layer)
     if not (issued and binned):
         yield Outcome.failed("NO-IO", "the phase has no I/O.", name)
     elif issued != binned:
-        text = _unlike(binned, issued, issuer)
-        yield Outcome.failed("STORED-IOS", text, name)
-    yield from _sums(phase)
+        yield Outcome.failed("STORED-IOS", _unlike(binned, issued, issuer), name)
 
 
 def _observed_trouble(phase: Phase, rows: Sequence[Row], *, nfs: bool) -> Iterator[Outcome]:
     """What does not close between the tracer, the counters of the server and the counts."""
     name, server = phase.name, phase.server_ios
-    yield from _problems(phase.problems, name)
     if phase.lost_events:
         yield Outcome.failed("LOST-EVENTS", f"{phase.lost_events} trace events were lost.", name)
     if server is None or phase.lost_events is None:
@@ -189,37 +189,29 @@ def _observed_trouble(phase: Phase, rows: Sequence[Row], *, nfs: bool) -> Iterat
         who = "client read or wrote on ZFS over NFS" if nfs else "program read or wrote files of ZFS"
         yield Outcome.failed("NO-IO", f"no {who} meanwhile.", name)
     elif binned != server:
-        text = (
-            f"latency.parquet holds {commas(binned)} I/Os of the server, the manifest says {commas(server)}."
-        )
-        yield Outcome.failed("STORED-IOS", text, name)
-    yield from _sums(phase)
+        yield Outcome.failed("STORED-IOS", _unlike(binned, server, "the server"), name)
 
 
 def _phase_trouble(phase: Phase, rows: Sequence[Row]) -> Iterator[Outcome]:
     """What does not close between clients, server and the counts."""
     name, client, server = phase.name, phase.client_ios, phase.server_ios
-    yield from _problems(phase.problems, name)
+    apart = sum(each.apart_ios for each in (phase.schedule, *phase.parts) if each)
     if server is None or phase.lost_events is None:
         text = "the manifest lacks the server's I/Os or the lost trace events."
         yield Outcome.failed("COUNTS-MISSING", text, name)
-    elif (calls := _calls(phase)) is not None and abs(calls - server) > sum(
-        each.apart_ios for each in (phase.schedule, *phase.parts) if each
-    ):
+    elif (calls := _calls(phase)) is not None and abs(calls - server) > apart:
         text = f"the clients issued {commas(client)} I/Os, the server saw {commas(server)}."
         yield Outcome.failed("CLIENT-SERVER-IOS", text, name)
     if phase.lost_events:
         yield Outcome.failed("LOST-EVENTS", f"{phase.lost_events} trace events were lost.", name)
     binned, at_clients = (
         sum(r.count for r in rows if r.phase == name and r.layer == layer and r.op != "commit")
-        for layer in (SERVER, "client")
+        for layer in (SERVER, CLIENT)
     )
     yield from _server_trouble(phase, binned, at_clients)
     # A run need not store what its clients saw, but must not store a part of it.
     if at_clients not in (0, client):
-        text = _unlike(at_clients, client, "the clients")
-        yield Outcome.failed("STORED-IOS", text, name)
-    yield from _sums(phase)
+        yield Outcome.failed("STORED-IOS", _unlike(at_clients, client, "the clients"), name)
 
 
 def _calls(phase: Phase) -> int | None:
@@ -249,11 +241,8 @@ def _faults(phase: Phase) -> Iterator[Outcome]:
     """The injected faults that may be the cause of a phase's trouble; one may be older than the phase."""
     texts = [each.fault.what for each in phase.events if each.fault and not each.fault.declared]
     if texts:
-        text = (
-            "faults were injected into emulated devices until the end of this phase: "
-            f"{some(texts, _NAMED_FAULTS)}."
-        )
-        yield Outcome.failed("INJECTED-FAULTS", text, phase.name)
+        until = "faults were injected into emulated devices until the end of this phase"
+        yield Outcome.failed("INJECTED-FAULTS", f"{until}: {some(texts, _NAMED_FAULTS)}.", phase.name)
 
 
 def _server_trouble(phase: Phase, binned: int, at_clients: int) -> Iterator[Outcome]:

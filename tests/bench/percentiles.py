@@ -19,6 +19,7 @@ QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 started = time.perf_counter()
 frame = read_files([Path(name) for name in sys.argv[1:]], Options(host="all")).frame
 found = over_time(frame, QUANTILES)
-for start_ns, ios, *values in found.select("time_ns", "ios", *QUANTILES).iter_rows():
+columns = [f"{name}_ns" for name in QUANTILES]
+for start_ns, ios, *values in found.select("time_ns", "ios", *columns).iter_rows():
     print(start_ns // 10**6 + 1000, ios, *values, sep=", ")
 print("seconds", time.perf_counter() - started)

@@ -5,11 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.store.latency import Latency
 from kit.store.parts.bands import PhaseBands
 from kit.store.summary import Reference, Summary
 from kit.store.tables import LATENCY_SCHEMA
 from reports.analysis import band_labels, band_table
 from reports.published import references
+from reports.published.ranges import Beside
+from tests.reports import synthetic
 from tests.reports.synthetic import summarise
 
 SUN = references.load("sun-7410-2009")
@@ -24,7 +27,9 @@ THREE = [("dram", 6144, 6272, 1000), ("l2arc", 139264, 143360, 800), ("disk", 49
 
 
 def described(listed, layer="nfs-server", reference=SUN):
-    (entry,) = band_table.describe(frame(listed, layer), ["read"], reference)
+    latency, manifest = Latency.of(frame(listed, layer)), synthetic.parsed(synthetic.manifest())
+    shown = {"read": Beside(reference.ranges_us if reference else {})}
+    (entry,) = band_table.describe(latency, manifest, reference, shown)
     return entry
 
 

@@ -14,7 +14,7 @@ from kit.core.bins import bin_edges, bin_index
 from kit.store.parts.client_figures import ClientFigures
 from kit.store.tables import LATENCY_SCHEMA
 from reports.analysis import clients
-from reports.statistics.quantiles import interpolated_us
+from reports.statistics.quantiles import interpolated_us, summed
 from tests.reports.synthetic import parsed, summarise
 
 HOSTS = ("lab/client0", "lab/client1", "lab/client2")
@@ -81,7 +81,7 @@ def test_percentiles_of_all_are_those_of_everything_at_once(
 ) -> None:
     merged, *_ = described(frame(latencies), manifest(latencies))
     everything = {"one": [value for taken in latencies.values() for value in taken]}
-    bins = clients._bins(frame(everything))
+    bins = summed(frame(everything))
     limits = (min(everything["one"]), max(everything["one"]))
     for name, at in interpolated_us(bins, limits).items():
         assert getattr(merged, f"{name}_us") == (at and at.us)
