@@ -205,14 +205,13 @@ def client_extremes(latencies: ClientLatencies, clock: Clock, host: str) -> list
 
 def server_sums(trace: Trace, vdevs: Vdevs, host: str) -> list[Sum]:
     """Exact sums of the counted latencies per (op, tier), in experiment time; none if a class has no sum."""
-    counts = trace.snapshots[-1].counts if trace.snapshots else {}
-    if set(counts) != set(trace.sums):
+    if set(trace.counts) != set(trace.sums):
         return []
     sums: dict[tuple[str, str], tuple[int, int]] = {}
     for key, sum_ns in trace.sums.items():
         op_tier = key[0], tier_of(*key, vdevs)
         ios, before_ns = sums.get(op_tier, (0, 0))
-        sums[op_tier] = ios + sum(counts[key].values()), before_ns + sum_ns
+        sums[op_tier] = ios + sum(trace.counts[key].values()), before_ns + sum_ns
     return [
         Sum(layer="nfs-server", host=host, op=op, tier=tier, ios=ios, sum_ns=sum_ns)
         for (op, tier), (ios, sum_ns) in sorted(sums.items())

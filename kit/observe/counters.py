@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from kit.core.clock import Clock
 from kit.core.errors import HostError
@@ -33,23 +33,20 @@ _OF_CACHES = (
 
 
 @dataclass(frozen=True)
-class ServerCounters:
-    """Cumulative values. `calls`: of nfsd, by op; `totals`: see nfsd_totals; `threads`: of nfsd."""
+class KernelCounters:
+    """Cumulative values of ARC and ZIL."""
+
+    arc: dict[str, int]
+    zil: dict[str, int]
+
+
+@dataclass(frozen=True)
+class ServerCounters(KernelCounters):
+    """And of nfsd: `calls` by op; `totals`: see nfsd_totals; `threads`."""
 
     calls: dict[str, int]
     threads: int
-    arc: dict[str, int]
-    zil: dict[str, int]
     totals: dict[str, int] = field(default_factory=dict)
-
-
-class KernelCounters(Protocol):
-    """Of ARC and ZIL."""
-
-    @property
-    def arc(self) -> dict[str, int]: ...
-    @property
-    def zil(self) -> dict[str, int]: ...
 
 
 C = TypeVar("C", bound=KernelCounters)
@@ -85,7 +82,7 @@ def read(server: Host) -> ServerCounters:
         files = split_tail(output)
         _, calls = nfsd_counts(files[NFSD])
         kstats = parse_kstat(files[ARCSTATS]), parse_kstat(files[ZIL])
-        return ServerCounters(calls, int(threads), *kstats, nfsd_totals(files[NFSD]))
+        return ServerCounters(*kstats, calls, int(threads), nfsd_totals(files[NFSD]))
     except (KeyError, ValueError, IndexError) as error:
         raise HostError(
             f"the counters of the NFS server and of OpenZFS of {server.name} cannot be read ({error!r})",

@@ -37,12 +37,10 @@ _COUNTERS = {"read": "reads", "write": "writes"}
 
 
 @dataclass(frozen=True)
-class LocalCounters:
-    """Cumulative values. `calls`: by dataset and op."""
+class LocalCounters(counters.KernelCounters):
+    """And `calls`, by dataset and op."""
 
     calls: dict[tuple[str, str], int]
-    arc: dict[str, int]
-    zil: dict[str, int]
 
 
 def read(server: Host) -> LocalCounters:
@@ -51,7 +49,7 @@ def read(server: Host) -> LocalCounters:
     calls = parse_calls(server.run(FIND_CALLS, check=False).stdout)
     try:
         files = split_tail(output)
-        return LocalCounters(calls, parse_kstat(files[ARCSTATS]), parse_kstat(files[ZIL]))
+        return LocalCounters(parse_kstat(files[ARCSTATS]), parse_kstat(files[ZIL]), calls)
     except (KeyError, ValueError, IndexError) as error:
         raise HostError(
             f"the counters of OpenZFS of {server.name} cannot be read ({error!r})",
@@ -84,7 +82,7 @@ def checks(
     """
     counts = trace.local or LocalCounts()
     seen: Counter[tuple[str, int]] = Counter()
-    for key, bins in (trace.snapshots[-1].counts if trace.snapshots else {}).items():
+    for key, bins in trace.counts.items():
         seen[key[0], place_of(key)] += sum(bins.values())
     # Of all datasets: calls that began before the mark or ended after it, and those of other functions.
     spare = counts.unfinished + counts.of(LATE) + counts.of(BESIDE)
