@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from kit.core.errors import HostError
 from kit.hosts.base import Host
@@ -82,6 +82,7 @@ class Expected:
     apart: Callable[[], int] = int
 
 
+@dataclass(eq=False)
 class ServerActivity(Instrument):
     """nfsd's own counts, and other activity: other pools, scrubs, txgs, steal time.
 
@@ -91,23 +92,18 @@ class ServerActivity(Instrument):
 
     code = "server-activity"
 
-    def __init__(
-        self,
-        server: Host,
-        pool: str,
-        zfs: ZfsVersion,
-        *,
-        local: bool = False,
-        expected: Expected | None = None,
-    ) -> None:
-        self._server, self._pool, self._zfs, self._local = server, pool, zfs, local
-        self._expected = expected or Expected()
+    server: Host
+    pool: str
+    zfs: ZfsVersion
+    _: KW_ONLY
+    local: bool = False
+    expected: Expected = field(default_factory=Expected)
 
     def begin(self) -> None:
-        self._before = read(self._server, self._pool, self._zfs, local=self._local)
+        self._before = read(self.server, self.pool, self.zfs, local=self.local)
 
     def end(self) -> None:
-        self._after = read(self._server, self._pool, self._zfs, local=self._local)
+        self._after = read(self.server, self.pool, self.zfs, local=self.local)
 
     def calls(self, op: str) -> int:
         """nfsd's count of the phase, after its end."""
@@ -116,18 +112,18 @@ class ServerActivity(Instrument):
     def report(self, measured: MeasuredPhase) -> InstrumentReport:
         before, after = self._before, self._after
         ios = measured.calls(measured.ios_by_op)
-        ios = dict.fromkeys(ios, 0) if self._local else ios
+        ios = dict.fromkeys(ios, 0) if self.local else ios
         made = checks(
             before,
             after,
-            self._pool,
+            self.pool,
             ios,
             measured.call_bytes,
-            self._zfs,
+            self.zfs,
             measured.spare_bytes,
-            self._expected,
+            self.expected,
         )
-        if measured.calls_per_io is None and not self._local:
+        if measured.calls_per_io is None and not self.local:
             made.append(
                 Missing(
                     id="NFS-CALLS",
@@ -140,7 +136,7 @@ class ServerActivity(Instrument):
         return InstrumentReport(
             made,
             events(before, after, measured),
-            problems(before, after, self._pool, self._expected.scans),
+            problems(before, after, self.pool, self.expected.scans),
         )
 
 

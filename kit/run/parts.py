@@ -229,7 +229,7 @@ def salvaged(run_dir: RunDir, phase: Phase, number: int) -> tuple[StoredPhase, p
     extremes = [
         each.model_copy(update={"layer": layer})
         for host, windows, _ in clients
-        for each in client_windows.extremes(windows, clock, host)
+        for each in histograms.client_extremes(windows, clock, host)
     ]
     if begun.server is not None:
         frames.append(histograms.frame(cells, phase.name, SERVER, begun.server))
