@@ -18,11 +18,6 @@ from kit.store.parts.metadata import Metadata
 from kit.store.phase import Check, Event, Extreme, Missing, ProblemCode, Sum
 
 Json = dict[str, Any]
-# Why the number of calls of a load is not known.
-UNKNOWN_CALLS = (
-    "threads share a file, or nothing forces: records of several forces go out together, at times that are "
-    "not those of the forces"
-)
 _TAIL_HEADER = re.compile(r"^==> (\S+) <==$", re.MULTILINE)
 
 
@@ -107,6 +102,15 @@ class InstrumentReport:
     events: list[Event] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     entry: Json = field(default_factory=dict)
+
+
+def unknown_calls(name: str, source: str, **subject: Any) -> Missing:
+    """Instead of a check of calls (`name`), where it is not known how many a load makes. `subject`: of."""
+    why = (
+        "threads share a file, or nothing forces: records of several forces go out together, at times that "
+        "are not those of the forces"
+    )
+    return Missing(id="NFS-CALLS", name=name, source=source, op="write", why=why, **subject)
 
 
 def split_tail(output: str) -> dict[str, str]:

@@ -15,13 +15,21 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from kit.core.errors import HostError
 from kit.hosts.base import Host
 from kit.instruments.arc_zil_counters import TOLERANCE_IOS, parse_kstat
-from kit.instruments.base import UNKNOWN_CALLS, Instrument, InstrumentReport, MeasuredPhase, minus, split_tail
+from kit.instruments.base import (
+    Instrument,
+    InstrumentReport,
+    MeasuredPhase,
+    minus,
+    split_tail,
+    unknown_calls,
+)
 from kit.store.phase import Check, Event, Missing
 from kit.zfs import scrub_status
 from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.scrub_status import Scan
 
 NFSD = "/proc/net/rpc/nfsd"
+_CALLS = f"{NFSD} proc3, proc4ops"
 _NO_NFSD = "io 0 0"
 _STAT = "/proc/stat"
 _RELEASE = "/proc/sys/kernel/osrelease"
@@ -114,30 +122,12 @@ class ServerActivity(Instrument):
         ios = measured.calls(measured.ios_by_op)
         ios = dict.fromkeys(ios, 0) if self.local else ios
         made = checks(
-            before,
-            after,
-            self.pool,
-            ios,
-            measured.call_bytes,
-            self.zfs,
-            measured.spare_bytes,
-            self.expected,
+            before, after, self.pool, ios, measured.call_bytes, self.zfs, measured.spare_bytes, self.expected
         )
         if measured.calls_per_io is None and not self.local:
-            made.append(
-                Missing(
-                    id="NFS-CALLS",
-                    name="NFS WRITE calls",
-                    source=f"{NFSD} proc3, proc4ops",
-                    op="write",
-                    why=UNKNOWN_CALLS,
-                )
-            )
-        return InstrumentReport(
-            made,
-            events(before, after, measured),
-            problems(before, after, self.pool, self.expected.scans),
-        )
+            made.append(unknown_calls("NFS WRITE calls", _CALLS))
+        happened = events(before, after, measured)
+        return InstrumentReport(made, happened, problems(before, after, self.pool, self.expected.scans))
 
 
 def read(server: Host, pool: str, zfs: ZfsVersion, *, local: bool = False) -> ServerConditions:
@@ -245,8 +235,7 @@ def checks(
     apart = expected.apart()
     for op, count in ios.items():
         name, calls = f"NFS {op.upper()} calls", after.calls[op] - before.calls[op]
-        source = f"{NFSD} proc3, proc4ops"
-        made.append(Check.of_counts("NFS-CALLS", name, source, count, calls, apart, op=op))
+        made.append(Check.of_counts("NFS-CALLS", name, _CALLS, count, calls, apart, op=op))
         if op in block_bytes:
             spare = count * spare_bytes + apart * block_bytes[op]
             issued = count * block_bytes[op]

@@ -174,19 +174,19 @@ def read_through_command(path: str, size_bytes: int, *, direct: bool = False, sk
 
 def parse_output(text: str) -> dict[str, Any]:
     """fio's JSON. Raises MeasurementUnknown for other text and for an error of fio."""
-    parsed = fio_json.documents(text)
-    around = _OWN_LINES.sub("", text[: parsed.begin] + text[parsed.end :])
-    if parsed.last is None or parsed.number > 1 or around.strip():
+    found = [each for each in fio_json.each_document(text) if each.value is not None]
+    document = found[0].value if len(found) == 1 else None
+    if document is None or _OWN_LINES.sub("", text[: found[0].begin] + text[found[0].end :]).strip():
         raise MeasurementUnknown(
             f"fio's output is not JSON with jobs alone; it begins with: {text.strip()[:200]!r}"
         )
-    jobs = fio_json.jobs(parsed.last, "jobs")
+    jobs = fio_json.jobs(document, "jobs")
     if not jobs:
         raise MeasurementUnknown("fio's JSON has no jobs")
     failed = [str(job.get("jobname")) for job in jobs if job.get("error")]
     if failed:
         raise MeasurementUnknown(f"fio reports an error in job {', '.join(failed)}")
-    return {**parsed.last}
+    return document
 
 
 def total_ios(output: dict[str, Any]) -> dict[str, int]:

@@ -19,7 +19,7 @@ from typing import Any
 from kit.config.tables.phase_table import ARRAY
 from kit.core.errors import HostError, KitError
 from kit.hosts.base import Host, HostLost, Process
-from kit.instruments.array_state import member_checks
+from kit.instruments.array_state import bytes_of, device_bytes, member_checks, words
 from kit.instruments.base import Instrument, InstrumentReport, MeasuredPhase
 from kit.instruments.fault_events import FaultEvents
 from kit.instruments.machine.clock_offsets import ClockOffsets
@@ -185,15 +185,9 @@ class ResourceUse(Instrument):
         """
         quiet = all(used.device in row.get("quiet", ()) for row in (rows[0], rows[-1]))
         if used.model and quiet and self.devices[used.device].is_log and not self._is_faulty:
-            yield Check.of_counts(
-                "DEVICE-BYTES",
-                f"bytes written to {used.device}",
-                f"/sys/block/*/stat of {used.device}, counters of its model",
-                used.samples[-1].written_bytes,
-                used.model.written_bytes,
-                op="write",
-                of=used.device,
-            )
+            source = f"/sys/block/*/stat of {used.device}, counters of its model"
+            written = used.samples[-1].written_bytes
+            yield device_bytes("write", used.device, source, written, used.model.written_bytes)
 
 
 def cache_samples(rows: Sequence[Row], measured: MeasuredPhase) -> tuple[CacheSample, ...]:
@@ -234,26 +228,18 @@ def load_checks(used: DeviceUse, measured: MeasuredPhase, *, faulty: bool) -> It
     """
     if faulty:
         return
-    name, last = used.device, used.samples[-1]
-    kernel, model = (
-        {"read": each.read_bytes, "write": each.written_bytes} if each else {} for each in (last, used.model)
-    )
-    ios = measured.client_ios.get(name, {})
+    name, kernel, ios = used.device, bytes_of(used.samples[-1]), measured.client_ios.get(used.device, {})
     for op in ("read", "write"):
         issued = ios.get(op, 0) * measured.block_bytes.get(op, 0)
-        words = f"bytes {'read from' if op == 'read' else 'written to'} {name}"
-        of: dict[str, Any] = {"op": op, "of": name}
         if op == "write" and measured.asynchronous and measured.calls_per_io is None:
             text = "nothing forces the writes: the page cache writes once what was written over several times"
-            yield Missing(
-                id="DEVICE-BYTES", name=words, source=f"/sys/block/*/stat of {name}", why=text, **of
-            )
+            source = f"/sys/block/*/stat of {name}"
+            yield Missing(id="DEVICE-BYTES", name=words(op, name), source=source, why=text, op=op, of=name)
             continue
-        source = f"fio, /sys/block/*/stat of {name}"
-        yield Check.of_counts("DEVICE-BYTES", words, source, issued, kernel[op], **of)
-        if op in model:
+        yield device_bytes(op, name, f"fio, /sys/block/*/stat of {name}", issued, kernel[op])
+        if used.model:
             source = f"fio, counters of the model of {name}"
-            yield Check.of_counts("DEVICE-BYTES", words, source, issued, model[op], **of)
+            yield device_bytes(op, name, source, issued, bytes_of(used.model)[op])
 
 
 def _await_first(process: Process, path: Path) -> None:
