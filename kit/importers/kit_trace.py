@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import numpy as np
-
 from kit.importers.base import Format, Options, one_by_one
 from kit.importers.histogram_accumulator import Account, Accumulator
 from kit.importers.source import Source
@@ -46,10 +44,8 @@ def read(source: Source, options: Options, tally: Accumulator) -> Account:
                 raise source.fail(None, f"requests of class {key} are impossible")
             total = sum(counts.values())
             account.read(total)
-            times = np.full(len(counts), start_ns, dtype=np.int64)
-            bins, numbers = (np.array(list(v), dtype=np.int64) for v in (counts.keys(), counts.values()))
             group = tally.group(host, key[0], tier_of(*key, vdevs))
-            tally.add(tally.part(group, times, bins, numbers))
+            tally.add_at(start_ns, group, [*counts], [*counts.values()])
             account.rows_counted += total
     for key, sum_ns in trace.sums.items():
         group = tally.group(host, key[0], tier_of(*key, vdevs))
