@@ -102,7 +102,6 @@ def server_cells(trace: Trace, grid: IntervalGrid, vdevs: Vdevs) -> Cells:
 def client_rows(
     clients: Sequence[tuple[str, ClientLatencies | ClientWindows, Offset]],
     grid: IntervalGrid,
-    run_origin_ns: int,
 ) -> list[ClientRow]:
     """First and last I/O of each client, and their number: rows of the manifest, in the experiment's ns.
 
@@ -115,8 +114,8 @@ def client_rows(
         ClientRow(
             host=host,
             ios=ios.ios,
-            first_ns=to_experiment(starts[host] - run_origin_ns) if host in starts else None,
-            last_ns=to_experiment(ios.last_ns - run_origin_ns) if host in starts else None,
+            first_ns=to_experiment(starts[host] - grid.run_origin_ns) if host in starts else None,
+            last_ns=to_experiment(ios.last_ns - grid.run_origin_ns) if host in starts else None,
             skew_ns=to_experiment(starts[host] - first) if host in starts else None,
             clock_offset_ns=offset.ns,
             clock_error_ns=to_experiment(offset.error_ns),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from kit.config.fio_job import SEED, FioJob
@@ -60,23 +59,14 @@ _THREAD = re.compile(r"^[ \t]*thread[ \t]*(=[^\n;#]*)?([;#][^\n]*)?$", re.MULTIL
 _IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
 
 
-@dataclass(frozen=True)
 class FioFiles:
-    """The files of a phase on the client."""
+    """The files of a phase in its directory on the client."""
 
-    directory: str
-
-    @property
-    def job(self) -> str:
-        return f"{self.directory}/job.fio"
-
-    @property
-    def output(self) -> str:
-        return f"{self.directory}/fio.json"
-
-    @property
-    def log_prefix(self) -> str:
-        return f"{self.directory}/fio"
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.job = f"{directory}/job.fio"
+        self.output = f"{directory}/fio.json"
+        self.log_prefix = f"{directory}/fio"
 
     def latency_log_of(self, number: int) -> str:
         """The log of a job. fio appends the kind of log and the job's number (HOWTO, write_lat_log)."""

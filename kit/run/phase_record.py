@@ -215,7 +215,7 @@ def _client_rows(
         of_client = client.latencies, grid.clock, client.host
         record.add_exact(layer, histograms.client_extremes(*of_client), histograms.client_sums(*of_client))
     rows = histograms.client_rows(
-        [(client.host, client.latencies, client.offset) for client in collected], grid, bench.run_origin_ns
+        [(client.host, client.latencies, client.offset) for client in collected], grid
     )
     counted = [(c.host, c.latencies) for c in collected if isinstance(c.latencies, ClientWindows)]
     if counted:
