@@ -106,7 +106,7 @@ class ArcZilCounters(Instrument):
         made: list[Check | Missing] = []
         try:
             if measured.asynchronous:
-                of_commits = self.tracer.commit_blocks if self.tracer else None
+                of_commits = self.tracer.trace.commit_blocks if self.tracer else None
                 made += asynchronous_checks(self.change, written, of_commits)
             if self.tracer is None:
                 made += untraced_checks(self.change) if "read" in measured.block_bytes else []
@@ -114,9 +114,9 @@ class ArcZilCounters(Instrument):
                     commits = measured.calls(measured.ios_by_op).get("write")
                     made += commit_checks(self.change, commits) if commits is not None else []
             elif self.tracer.ios is not None:
-                of_tracer = self.tracer.ios, self.tracer.log_blocks
+                of_tracer, commits = (self.tracer.ios, self.tracer.log_blocks), self.tracer.trace.zil_commits
                 block, special = measured.block_bytes.get("read", 0), self.tracer.reads_from("special")
-                made += checks(self.change, *of_tracer, self.zfs, block, special[1], self.tracer.zil_commits)
+                made += checks(self.change, *of_tracer, self.zfs, block, special[1], commits)
         except MeasurementUnknown as error:
             return InstrumentReport(problems=[error.message])
         return InstrumentReport(

@@ -27,7 +27,7 @@ class TierTracer(Instrument):
     `split_of`: the phase that it repeats with the probes of split.bt. `sampled`: the dataset, and that one in
     so many of its blocks is sampled.
 
-    `ios`: by (op, tier), known after `latency`; None if the counts cannot be used.
+    `trace`: after `end`. `ios`: by (op, tier), known after `latency`; None if the counts cannot be used.
     """
 
     code = "tier-tracer"
@@ -42,10 +42,10 @@ class TierTracer(Instrument):
     split_of: str = ""
     sampled: tuple[str, int] | None = None
     ios: dict[tuple[str, str], int] | None = field(default=None, init=False)
+    trace: Trace = field(default_factory=Trace, init=False)
 
     def __post_init__(self) -> None:
         self._problems: list[str] = []
-        self._trace = Trace()
 
     def begin(self) -> None:
         try:
@@ -65,7 +65,7 @@ class TierTracer(Instrument):
         else:
             text, self._problems = self.tracer.end()
             self.raw.write_text(text)
-        self._trace = parse_trace(text)
+        self.trace = parse_trace(text)
 
     @property
     def arriving(self) -> tuple[str, Vdevs] | None:
@@ -76,14 +76,14 @@ class TierTracer(Instrument):
     def log_blocks(self) -> dict[str, int]:
         """Log blocks that requests wrote, by `slog` and `pool`. A request may write several, or none."""
         blocks = {"slog": 0, "pool": 0}
-        for vdev, count in self._trace.log_blocks.items():
+        for vdev, count in self.trace.log_blocks.items():
             blocks["slog" if vdev in (self.vdevs.log or ()) else "pool"] += count
         return blocks
 
     def reads_from(self, place: str) -> tuple[int, int]:
         """Reads whose data were there, and reads whose metadata were, of those that are counted."""
         of_data = of_metadata = 0
-        for (op, seen, vdev), counts in self._trace.counts.items() if self.ios else ():
+        for (op, seen, vdev), counts in self.trace.counts.items() if self.ios else ():
             if op == "read":
                 data, metadata = places_of_read(seen, vdev, self.vdevs)
                 ios = sum(counts.values())
@@ -92,27 +92,17 @@ class TierTracer(Instrument):
         return of_data, of_metadata
 
     @property
-    def commit_blocks(self) -> int:
-        """Log blocks that COMMITs wrote."""
-        return self._trace.commit_blocks
-
-    @property
-    def zil_commits(self) -> int:
-        """Calls of zil_commit by requests, of a phase with `metadata`."""
-        return self._trace.zil_commits
-
-    @property
     def printed_ns(self) -> Sequence[int]:  # type: ignore[override]
-        return [snapshot.at_ns for snapshot in histograms.regular(self._trace)]
+        return [snapshot.at_ns for snapshot in histograms.regular(self.trace)]
 
     def latency(self, phase: str, grid: IntervalGrid) -> InstrumentLatency:
         try:
-            cells = histograms.server_cells(self._trace, grid, self.vdevs)
+            cells = histograms.server_cells(self.trace, grid, self.vdevs)
         except ValueError as error:
             return InstrumentLatency(problems=[f"the tracer's counts cannot be used: {error}"])
         self.ios = histograms.totals(cells)
         rows = histograms.frame(cells, phase, "nfs-server", self.server_name)
-        of_server = self._trace, self.vdevs, self.server_name
+        of_server = self.trace, self.vdevs, self.server_name
         made = InstrumentLatency(
             [rows], histograms.server_extremes(*of_server), histograms.server_sums(*of_server)
         )
@@ -126,7 +116,7 @@ class TierTracer(Instrument):
         origin_ns, clock = grid.phase_origin_ns, grid.clock
         try:
             keys, made.notes = block_keys.rows(
-                self._trace, one_in, phase, lambda _: (dataset, self.vdevs), origin_ns, clock
+                self.trace, one_in, phase, lambda _: (dataset, self.vdevs), origin_ns, clock
             )
         except ValueError as error:
             made.problems.append(f"the tracer's sample of blocks cannot be used: {error}")
@@ -139,12 +129,12 @@ class TierTracer(Instrument):
                 Event(
                     time_ns=measured.experiment_ns(at_ns), end_ns=None, kind="l2arc-feed", text="L2ARC feed"
                 )
-                for at_ns in self._trace.feeds_ns
+                for at_ns in self.trace.feeds_ns
             ],
-            problems=[*self._problems, *self._trace.problems],
+            problems=[*self._problems, *self.trace.problems],
             entry={
                 "server_ios": sum(count for (op, _), count in (self.ios or {}).items() if op != "commit"),
-                "lost_events": self._trace.lost_events,
+                "lost_events": self.trace.lost_events,
                 **self._metadata_reads(),
                 **self._split(),
             },
@@ -158,6 +148,6 @@ class TierTracer(Instrument):
     def _split(self) -> dict[str, PhaseSplit]:
         if not self.split_of:
             return {}
-        rows = request_split.rows_of(self._trace, self.vdevs)
+        rows = request_split.rows_of(self.trace, self.vdevs)
         why = "" if rows or not self.ios else "the tracer printed no parts"
         return {"split": PhaseSplit(of=self.split_of, why=why, rows=tuple(rows))}

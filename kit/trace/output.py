@@ -63,8 +63,8 @@ class Trace:
 
     `sums`: of the latencies (ns) of all counted requests per class.
 
-    `log_blocks`: that requests wrote, by vdev. `commit_blocks`: those of COMMITs among them. `map_keys`: of
-    the fullest map.
+    `log_blocks`: that requests wrote, by vdev. `commit_blocks`: those of COMMITs among them. `zil_commits`:
+    calls by requests, of a phase with `metadata`. `map_keys`: of the fullest map.
 
     `parts`: of those sums, as kit.trace.split has them, and `unjoined` requests, of which not all parts are
     known; empty for a phase that is not split.

@@ -41,11 +41,7 @@ def parse_ocp(text: str) -> dict[str, int]:
 
 def parse_smartctl(text: str) -> dict[str, int]:
     """Of `smartctl --json --attributes`, of NVMe or SATA. Pure."""
-    log = logs.as_object(text)
-    health = log.get("nvme_smart_health_information_log")
-    if isinstance(health, dict):
-        return logs.counts({"unsafe_shutdowns": health.get("unsafe_shutdowns")})
-    return logs.attributes(log, _SMART_IDS)
+    return logs.of_smartctl(text, {"unsafe_shutdowns"}, _SMART_IDS)
 
 
 def parse_own(text: str) -> dict[str, int]:
