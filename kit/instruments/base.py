@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from kit.core.clock import Clock
+from kit.hosts.base import Host
 from kit.instruments.histograms import IntervalGrid
 from kit.store.parts.metadata import Metadata
 from kit.store.phase import Check, Event, Extreme, Missing, ProblemCode, Sum
@@ -111,6 +112,12 @@ def unknown_calls(name: str, source: str, **subject: Any) -> Missing:
         "are not those of the forces"
     )
     return Missing(id="NFS-CALLS", name=name, source=source, op="write", why=why, **subject)
+
+
+def read_files(host: Host, paths: Sequence[str], *, check: bool = False) -> dict[str, str]:
+    """Contents by path, without files that are not there. Raises HostError."""
+    # -v prints the name of each file.
+    return split_tail(host.run(["tail", "-v", "-n", "+1", *paths], check=check).stdout)
 
 
 def split_tail(output: str) -> dict[str, str]:

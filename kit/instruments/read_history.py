@@ -57,16 +57,11 @@ class ReadHistory(Instrument):
     local: bool = False
 
     def begin(self) -> None:
-        """Empties the list of reads."""
-        self.server.run(["tee", self._list], stdin=b"0\n")
+        begin(self.server, self.pool)
 
     def end(self) -> None:
-        listed = self.server.run(["sh", "-c", _RUN, "sh", _GROUP, self._list])
-        self._reads = parse(listed, self.objset, "fio" if self.local else "nfsd")
-
-    @property
-    def _list(self) -> str:
-        return f"/proc/spl/kstat/zfs/{self.pool}/reads"
+        process = "fio" if self.local else "nfsd"
+        self._reads = history(self.server, self.pool, self.objset, process)
 
     def report(self, measured: MeasuredPhase) -> InstrumentReport:
         if self.local:
@@ -89,6 +84,16 @@ def words(tracing: TracingSupport) -> str:
     )
 
 
+def begin(server: Host, pool: str) -> None:
+    """Empty the list of reads. Raises HostError."""
+    server.run(["tee", _reads(pool)], stdin=b"0\n")
+
+
+def history(server: Host, pool: str, objset: int, process: str = "nfsd") -> DemandReads:
+    """The reads of `process` since `begin`. Raises HostError if the list cannot be read."""
+    return parse(server.run(["sh", "-c", _RUN, "sh", _GROUP, _reads(pool)]), objset, process)
+
+
 def parse(answer: CommandResult, objset: int, reader: str = "nfsd") -> DemandReads:
     """From the counts of awk. Raises HostError for other lines."""
     hits = misses = entries = 0
@@ -104,6 +109,10 @@ def parse(answer: CommandResult, objset: int, reader: str = "nfsd") -> DemandRea
             hits += number if bits & _CACHED else 0
             misses += 0 if bits & _CACHED else number
     return DemandReads(hits, misses, entries)
+
+
+def _reads(pool: str) -> str:
+    return f"/proc/spl/kstat/zfs/{pool}/reads"
 
 
 def report(calls: Mapping[str, int], change: Counters, reads: DemandReads, why: str) -> InstrumentReport:

@@ -20,7 +20,7 @@ from kit.instruments.base import (
     InstrumentReport,
     MeasuredPhase,
     minus,
-    split_tail,
+    read_files,
     unknown_calls,
 )
 from kit.store.phase import Check, Event, Missing
@@ -34,8 +34,8 @@ _NO_NFSD = "io 0 0"
 _STAT = "/proc/stat"
 _RELEASE = "/proc/sys/kernel/osrelease"
 _NARROW, _WIDE_SINCE = 2**32, (5, 13)
-_KSTATS = "/proc/spl/kstat/zfs"
-_OBJSET = re.compile(rf"^{_KSTATS}/([^/]+)/(objset-0x[0-9a-f]+):(reads|writes) +4 +([0-9]+)$", re.MULTILINE)
+KSTATS = "/proc/spl/kstat/zfs"
+_OBJSET = re.compile(rf"^{KSTATS}/([^/]+)/(objset-0x[0-9a-f]+):(reads|writes) +4 +([0-9]+)$", re.MULTILINE)
 # Numbers of procedures in RFC 1813, RFC 7530 and RFC 7862 (68: READ_PLUS, the reads of NFS 4.2). In the lists
 # they stand after the length.
 _V3 = {"read": (6,), "write": (7,), "commit": (21,)}
@@ -134,18 +134,18 @@ def read(server: Host, pool: str, zfs: ZfsVersion, *, local: bool = False) -> Se
     """Read the counters. Raises HostError if one is missing; with `local` nfsd need not be there."""
     scans = scrub_status.read(server, zfs)
     pools = sorted(scans)
-    files = ["/proc/uptime", NFSD, _STAT, _RELEASE, f"{_KSTATS}/{pool}/txgs"]
-    files += [f"{_KSTATS}/{name}/iostats" for name in pools]
-    # -v prints the name of each file. The files of another pool may vanish at any time.
-    output = server.run(["tail", "-v", "-n", "+1", *files], check=False).stdout
-    others = [f"{_KSTATS}/{name}" for name in pools if name != pool and not zfs.has_direct_io]
+    files = ["/proc/uptime", NFSD, _STAT, _RELEASE, f"{KSTATS}/{pool}/txgs"]
+    files += [f"{KSTATS}/{name}/iostats" for name in pools]
+    # Those of another pool may vanish at any time.
+    contents = read_files(server, files)
+    others = [f"{KSTATS}/{name}" for name in pools if name != pool and not zfs.has_direct_io]
     try:
-        found = parse(output, scans, pool, local=local)
+        found = parse(contents, scans, pool, local=local)
         return replace(found, iostats=found.iostats | _objsets(server, others)) if others else found
     except (KeyError, ValueError, IndexError, TypeError) as error:
         raise HostError(
             f"the counters of the NFS server and pools of {server.name} cannot be read ({error!r})",
-            f"are {NFSD} and {_KSTATS}/{pool} there, and readable?",
+            f"are {NFSD} and {KSTATS}/{pool} there, and readable?",
         ) from error
 
 
@@ -159,22 +159,23 @@ def _objsets(server: Host, directories: list[str]) -> dict[str, dict[str, int]]:
     return found
 
 
-def parse(text: str, scans: Mapping[str, Scan | None], pool: str, *, local: bool = False) -> ServerConditions:
-    """From the output of `tail -v` and `zpool status`. Raises KeyError or ValueError for missing values."""
-    files = split_tail(text)
+def parse(
+    files: Mapping[str, str], scans: Mapping[str, Scan | None], pool: str, *, local: bool = False
+) -> ServerConditions:
+    """From the files' contents and `zpool status`. Raises KeyError or ValueError for missing values."""
     stat = {line.split()[0]: line.split()[1:] for line in files[_STAT].splitlines() if line.strip()}
     ticks = [int(value) for value in stat["cpu"]]
     uptime_s = float(files["/proc/uptime"].split()[0])
     io_bytes, calls = nfsd_counts(files.get(NFSD, _NO_NFSD) if local else files[NFSD])
-    pools = [name for name in sorted(scans) if f"{_KSTATS}/{name}/iostats" in files]
+    pools = [name for name in sorted(scans) if f"{KSTATS}/{name}/iostats" in files]
     return ServerConditions(
         uptime_ns=int(uptime_s * 1e9),
         wall_s=int(stat["btime"][0]) + int(uptime_s),
         io_bytes=io_bytes,
         calls=calls,
-        iostats={name: parse_kstat(files[f"{_KSTATS}/{name}/iostats"]) for name in pools},
+        iostats={name: parse_kstat(files[f"{KSTATS}/{name}/iostats"]) for name in pools},
         scans={name: scan for name, scan in scans.items() if scan},
-        txgs=tuple(txgs_of(files[f"{_KSTATS}/{pool}/txgs"])),
+        txgs=tuple(txgs_of(files[f"{KSTATS}/{pool}/txgs"])),
         # user nice system idle iowait irq softirq steal; user includes guest time.
         cpu_ticks=sum(ticks[:8]),
         steal_ticks=ticks[7],

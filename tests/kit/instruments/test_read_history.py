@@ -139,8 +139,6 @@ def test_the_list_is_grouped_on_the_server(tmp_path: Path) -> None:
 
 def test_the_list_of_the_pool_is_emptied_and_read() -> None:
     server = ScriptedHost({"sh": GROUPS})
-    history = read_history.ReadHistory(server, "hsp-x", 0x36, None, None)  # type: ignore[arg-type]
-    history.begin()
-    history.end()
-    assert history._reads.misses == 1800
+    read_history.begin(server, "hsp-x")
+    assert read_history.history(server, "hsp-x", 0x36).misses == 1800
     assert [argv[-1] for argv in server.calls] == ["/proc/spl/kstat/zfs/hsp-x/reads"] * 2
