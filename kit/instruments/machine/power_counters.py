@@ -22,7 +22,7 @@ _SMART_IDS = {174: "smart_174", 192: "smart_192"}
 def read(host: Host, path: str) -> dict[str, int]:
     """Counts of the device at `path`, by name; none where no tool or log has one. Raises HostError."""
     wanted = {"device": ("smart", "ocp", "smartctl")}
-    found = reading.read(host, {"device": path}, wanted)["device"].get("logs")
+    found = reading.read(host, {"device": path}, wanted, {})["device"].get("logs")
     texts = found if isinstance(found, dict) else {}
     smart, ocp, smartctl = (str(texts.get(name, "")) for name in ("smart", "ocp", "smartctl"))
     return parse_nvme(smart) | parse_ocp(ocp) or parse_smartctl(smartctl)
