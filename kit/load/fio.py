@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from kit.config.fio_job import SEED, FioJob
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
 from kit.hosts.base import Command, Host
 from kit.load import fio_json
+from kit.load.fio_json import Json
 
 # fio holds its log of every I/O in memory, and so does the kit when it reads it.
 LONGEST_EVERY_IO_NS = 15 * 60 * 10**9
@@ -162,8 +163,8 @@ def read_through_command(path: str, size_bytes: int, *, direct: bool = False, sk
     return [*words, *begin]
 
 
-def parse_output(text: str) -> dict[str, Any]:
-    """fio's JSON. Raises MeasurementUnknown for other text and for an error of fio."""
+def parse_output(text: str) -> list[Json]:
+    """The jobs of fio's JSON. Raises MeasurementUnknown for other text and for an error of fio."""
     found = [each for each in fio_json.each_document(text) if each.value is not None]
     document = found[0].value if len(found) == 1 else None
     if document is None or _OWN_LINES.sub("", text[: found[0].begin] + text[found[0].end :]).strip():
@@ -176,12 +177,12 @@ def parse_output(text: str) -> dict[str, Any]:
     failed = [str(job.get("jobname")) for job in jobs if job.get("error")]
     if failed:
         raise MeasurementUnknown(f"fio reports an error in job {', '.join(failed)}")
-    return document
+    return jobs
 
 
-def total_ios(output: dict[str, Any]) -> dict[str, int]:
+def total_ios(jobs: Sequence[Json]) -> dict[str, int]:
     """Completed I/Os of all jobs, per direction."""
     return {
-        direction: sum(int(job.get(direction, {}).get("total_ios", 0)) for job in output["jobs"])
+        direction: sum(int(job.get(direction, {}).get("total_ios", 0)) for job in jobs)
         for direction in ("read", "write")
     }

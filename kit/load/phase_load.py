@@ -128,7 +128,7 @@ def read_logs(
     MeasurementUnknown if their I/Os are not as many as fio counted in `jobs`.
     """
     prefix = f"{run_dir.raw / raw_prefix(spec, worker.name)}-fio"
-    ios = fio.total_ios({"jobs": jobs})
+    ios = fio.total_ios(jobs)
     log = b"".join(_fetch(worker.host, paths))
     Path(f"{prefix}_lat.log").write_bytes(log)
     latencies = parse_latency_log(log)
