@@ -90,27 +90,19 @@ def _add(
 ) -> int:
     """Add one direction of one job: how many I/Os of it are in the bins."""
     where = f"job {job!r}, {op}"
-    ios = ios_of(source, where, part)
-    timed = next((t for k in ("clat_ns", "lat_ns") if get(t := get(part, k), "bins")), None)
+    ios, timed = timed_of(source, account, where, op, part, "bins")
     if timed is None:
-        if op == "sync" and ios:
-            account.read(ios)
-            account.leave_out("fsync or fdatasync calls whose times are not in the file", ios)
-        elif ios or (ios is None and get(part, "io_bytes")):
-            raise without_bins(source, where, ios, part)
         return 0
     bins = _bins(source, where, timed)
     counted = sum(bins.values())
-    tell_apart(account, where, op, counted, ios)
+    _tell_apart(account, where, op, counted, ios)
     if op == "trim":
         account.leave_out(TRIMS, counted)
         return counted
     indices = np.array([_index(source, where, key) for key in bins], dtype=np.int64)
     counts = np.array(list(bins.values()), dtype=np.int64)
-    used = np.flatnonzero(counts)
-    time_ns = np.zeros(used.size, dtype=np.int64)
     group = tally.group(host, "commit" if op == "sync" else op)
-    tally.add(tally.part(group, time_ns, indices[used], counts[used]))
+    tally.add_at(0, group, indices, counts)
     tally.sum(group, counted, sum_from_mean(timed.get("mean"), indices, counts))
     account.rows_counted += counted
     last = int(counts[indices == fio_bins.BINS - 1].sum())
@@ -119,8 +111,23 @@ def _add(
     return counted
 
 
-def ios_of(source: Source, where: str, part: Any) -> int | None:
-    """How many I/Os fio says a direction of a job had. Raises ConfigError."""
+def timed_of(
+    source: Source, account: Account, where: str, op: str, part: Any, key: str
+) -> tuple[int | None, Any]:
+    """How many I/Os fio says a direction of a job had, and what it says of their latencies, with this `key`.
+
+    None without it: syncs are left out then. Raises ConfigError for other I/Os.
+    """
+    ios = _ios_of(source, where, part)
+    timed = next((t for k in ("clat_ns", "lat_ns") if get(t := get(part, k), key)), None)
+    if timed is None and op == "sync" and ios:
+        account.set_aside("fsync or fdatasync calls whose times are not in the file", ios)
+    elif timed is None and (ios or (ios is None and get(part, "io_bytes"))):
+        raise _without_bins(source, where, ios, part)
+    return ios, timed
+
+
+def _ios_of(source: Source, where: str, part: Any) -> int | None:
     ios = get(part, "total_ios")
     if ios is not None and not is_count(ios):
         raise source.fail(None, f"{where}: total_ios is {str(ios)[:40]!r}", "is the file as fio wrote it?")
@@ -145,17 +152,16 @@ def _bins(source: Source, where: str, timed: dict[str, Any]) -> dict[str, int]:
     return bins
 
 
-def tell_apart(account: Account, where: str, op: str, counted: int, ios: int | None) -> None:
+def _tell_apart(account: Account, where: str, op: str, counted: int, ios: int | None) -> None:
     """Count the I/Os as read, and tell of those that are in the bins or in total_ios alone."""
     account.read(counted)
     if ios is not None and ios > counted:
-        account.read(ios - counted)
-        account.leave_out(f"without a latency in fio's bins: {op}", ios - counted)
+        account.set_aside(f"without a latency in fio's bins: {op}", ios - counted)
     elif ios is not None and ios < counted:
         account.warnings.append(f"{where}: the bins hold {commas(counted)} I/Os, total_ios is {commas(ios)}")
 
 
-def without_bins(source: Source, where: str, ios: int | None, part: Any) -> ConfigError:
+def _without_bins(source: Source, where: str, ios: int | None, part: Any) -> ConfigError:
     """The error for I/Os of which the file has no histogram that is read."""
     many = f"{commas(ios)} I/Os" if ios else "I/Os"
     if get(get(part, "clat"), "bins") or get(get(part, "lat"), "bins"):
@@ -177,8 +183,7 @@ def _leave_out_mixed(account: Account, job: Json) -> None:
     ios = get(job.get("mixed"), "total_ios")
     # With unified_rw_reporting=both the sum stands beside its parts.
     if type(ios) is int and 0 < ios <= _MAX_COUNT and not any(op in job for op in OPS):
-        account.read(ios)
-        account.leave_out(MIXED, ios)
+        account.set_aside(MIXED, ios)
 
 
 def _index(source: Source, where: str, key: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -90,24 +90,22 @@ def read(source: Source, options: Options, tally: Accumulator, unit: int = 1) ->
                 tally.tick_ns = max(tally.tick_ns, digest.tick_ns)
                 # Ends are cut to whole milliseconds.
                 tally.until_ns = max(tally.until_ns, digest.part.last_ns + _MS_NS)
-            for group, low_ns, high_ns in digest.extremes:
+            for group, ios, sum_ns, low_ns, high_ns in digest.exact:
                 tally.extremes(group, low_ns, high_ns)
-            for group, ios, sum_ns in digest.sums:
                 tally.sum(group, ios, sum_ns)
     return account
 
 
 @dataclass(frozen=True)
 class _Digest:
-    """What one block held. `extremes`: group, lowest and highest latency in ns; `sums`: group, I/Os, ns."""
+    """What one block held. `exact`: group, I/Os, sum, lowest and highest latency (ns) of each direction."""
 
     rows: int
     ios: int = 0
     trims: int = 0
     cut: int = 0
     part: AccumulatedPart | None = None
-    extremes: tuple[tuple[int, int, int], ...] = ()
-    sums: tuple[tuple[int, int, int], ...] = ()
+    exact: tuple[tuple[int, int, int, int, int], ...] = ()
     tick_ns: float = 0.0
 
 
@@ -131,33 +129,29 @@ def _digest(
     ios = int(np.count_nonzero(kept))
     if ios < direction.size:
         time_ms, latency_ns, direction = time_ms[kept], latency_ns[kept], direction[kept]
-    extremes = tuple((int(groups[n]), low, high) for n, low, high in _extremes(latency_ns, direction))
     part = tally.part_of(groups, direction, time_ms * 1_000_000, bin_index(latency_ns))
-    sums = tuple((int(groups[n]), number, sum_ns) for n, number, sum_ns in _sums(latency_ns, direction))
-    return _Digest(kept.size, ios, kept.size - ios, 0, part, extremes, sums, tick_ns(latency_ns, unit))
+    exact = tuple(_exact(groups, latency_ns, direction))
+    return _Digest(kept.size, ios, kept.size - ios, 0, part, exact, tick_ns(latency_ns, unit))
 
 
-def _sums(latency_ns: IntArray, direction: IntArray) -> list[tuple[int, int, int]]:
-    """Direction (0 or 1), I/Os and the sum of their latencies (ns) of each that occurs."""
-    whole, writes = total_ns(latency_ns), int(np.count_nonzero(direction))
-    of_writes = total_ns(latency_ns * direction) if 0 < writes < direction.size else whole * bool(writes)
-    found = [(0, direction.size - writes, whole - of_writes), (1, writes, of_writes)]
-    return [each for each in found if each[1]]
-
-
-def _extremes(latency_ns: IntArray, direction: IntArray) -> list[tuple[int, int, int]]:
-    """Direction (0 or 1), lowest and highest latency of each that occurs."""
-    if not latency_ns.size:
-        return []
+def _exact(
+    groups: IntArray, latency_ns: IntArray, direction: IntArray
+) -> Iterator[tuple[int, int, int, int, int]]:
+    """Group, I/Os, sum, lowest and highest latency (ns) of each direction (0 or 1) that occurs."""
+    read_group, write_group = groups.tolist()
+    size, writes = direction.size, int(np.count_nonzero(direction))
+    if not size:
+        return
+    whole = total_ns(latency_ns)
+    of_writes = total_ns(latency_ns * direction) if 0 < writes < size else whole * bool(writes)
     # Writes are moved out of the way, up and then down: picking rows takes five times as long.
     aside = direction << _ASIDE_BITS
     above, below = latency_ns + aside, latency_ns - aside
-    found = []
-    if (low := int(above.min())) < 1 << _ASIDE_BITS:
-        found.append((0, low, int(below.max())))
-    if (low := int(below.min())) < 0:
-        found.append((1, low + (1 << _ASIDE_BITS), int(above.max()) - (1 << _ASIDE_BITS)))
-    return found
+    if writes < size:
+        yield read_group, size - writes, whole - of_writes, int(above.min()), int(below.max())
+    if writes:
+        moved = 1 << _ASIDE_BITS
+        yield write_group, writes, of_writes, int(below.min()) + moved, int(above.max()) - moved
 
 
 _SOURCE = ImportSource(

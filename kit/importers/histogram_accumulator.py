@@ -65,6 +65,11 @@ class Account:
         if self.rows_read > _MAX_TOTAL:
             raise ConfigError(f"{self.file}: more than 2^60 I/Os", "no device has done that many")
 
+    def set_aside(self, reason: str, number: int) -> None:
+        """Count `number` I/Os as read, but not in the tally."""
+        self.read(number)
+        self.leave_out(reason, number)
+
     def leave_out(self, reason: str, number: int = 1) -> None:
         """Count `number` rows that are not in the tally."""
         if number:
@@ -188,6 +193,13 @@ class Accumulator:
         self._pending_size += keys.size
         if self._pending_size > min(max(4 * self._keys.size, _LEAST_PENDING), _MOST_PENDING):
             self._settle()
+
+    def add_at(self, time_ns: int, group: int, bins: npt.ArrayLike, counts: npt.ArrayLike) -> None:
+        """Count I/Os of one time (ns): how many are in each of `bins`, also 0."""
+        numbers = np.asarray(counts, dtype=np.int64)
+        used = np.flatnonzero(numbers)
+        times = np.full(used.size, time_ns, dtype=np.int64)
+        self.add(self.part(group, times, np.asarray(bins, dtype=np.int64)[used], numbers[used]))
 
     def extremes(self, group: int, low_ns: int, high_ns: int) -> None:
         """Smallest and largest latency of some I/Os of `group`, exact."""

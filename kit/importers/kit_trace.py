@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import numpy as np
-
 from kit.importers.base import Format, Options, one_by_one
 from kit.importers.histogram_accumulator import Account, Accumulator
 from kit.importers.source import Source
@@ -32,29 +30,26 @@ def read(source: Source, options: Options, tally: Accumulator) -> Account:
     account.warnings += trace.problems
     _check(source, trace, options.log_vdevs)
     host, vdevs = options.host_of(source), Vdevs(options.log_vdevs or frozenset())
-    before = first = trace.snapshots[0].at_ns if trace.snapshots else 0
+    before = trace.begin_ns
     try:
         changes = list(differences(trace.snapshots))
     except ValueError as error:
         raise source.fail(None, f"{error}", "the tracer was started again inside the file?") from None
     for change in changes:
         # The counts of a snapshot are those since the one before. Its timer is a little late each time.
-        start_ns = before - first + tally.interval_ns // 20
+        start_ns = before - trace.begin_ns + tally.interval_ns // 20
         before = change.at_ns
         for key, counts in change.counts.items():
             if key[0] not in _OPS or max(counts.values(), default=0) > _MAX_COUNT or start_ns < 0:
                 raise source.fail(None, f"requests of class {key} are impossible")
             total = sum(counts.values())
             account.read(total)
-            times = np.full(len(counts), start_ns, dtype=np.int64)
-            bins, numbers = (np.array(list(v), dtype=np.int64) for v in (counts.keys(), counts.values()))
             group = tally.group(host, key[0], tier_of(*key, vdevs))
-            tally.add(tally.part(group, times, bins, numbers))
+            tally.add_at(start_ns, group, [*counts], [*counts.values()])
             account.rows_counted += total
-    last = trace.snapshots[-1].counts if trace.snapshots else {}
     for key, sum_ns in trace.sums.items():
         group = tally.group(host, key[0], tier_of(*key, vdevs))
-        tally.sum(group, sum(last.get(key, {}).values()), sum_ns)
+        tally.sum(group, sum(trace.counts.get(key, {}).values()), sum_ns)
     return account
 
 
@@ -79,8 +74,7 @@ def _check(source: Source, trace: Trace, log_vdevs: frozenset[int] | None) -> No
     """Raises ConfigError where `log_vdevs` (ids of the pool's log vdevs) is None and the ZIL was written."""
     if not trace.phase:
         raise source.fail(None, "not the output of the kit's tracer: it never says that it begins")
-    last = trace.snapshots[-1].counts if trace.snapshots else {}
-    used = sorted({vdev for _, seen, vdev in last if seen & LOG_WRITE})
+    used = sorted({vdev for _, seen, vdev in trace.counts if seen & LOG_WRITE})
     if used and log_vdevs is None:
         raise source.fail(
             None,

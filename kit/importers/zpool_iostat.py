@@ -207,17 +207,14 @@ def read(source: Source, file: Histograms, options: Options, tally: Accumulator)
         lines = some([str(table.line) for table in tables], _SHOWN)
         account.warnings.append(f"{counted(len(tables), 'table')} not read, {reason}: line {lines}")
         for table in tables:
-            account.read(table.ios)
-            account.leave_out(reason, table.ios)
+            account.set_aside(reason, table.ios)
     groups = [tally.group(options.host or file.name or source.host, op) for op in OPS]
     for table, start_ns in zip(file.tables, file.starts_ns, strict=True):
         for column, group in enumerate(groups):
             counts = [_ios(row[column], file.step_ns) for row in table.rows]
             account.read(sum(counts))
             account.rows_counted += sum(counts)
-            ios = np.array(counts, dtype=np.int64)
-            used = np.flatnonzero(ios)
-            tally.add(tally.part(group, np.full(used.size, start_ns, dtype=np.int64), used, ios[used]))
+            tally.add_at(start_ns, group, range(len(counts)), counts)
     account.warnings += _inexact(file)
     return account
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
@@ -69,6 +69,7 @@ class Counters:
         return Counters(*change, self.zil_source, self.at_ns - before.at_ns)
 
 
+@dataclass(eq=False)
 class ArcZilCounters(Instrument):
     """The change of the counters over the phase, checked against the tracer's counts if there is a tracer.
 
@@ -78,27 +79,21 @@ class ArcZilCounters(Instrument):
 
     code = "arc-zil-counters"
 
-    def __init__(
-        self,
-        server: Host,
-        pool: str,
-        objset: int,
-        zfs: ZfsVersion,
-        tracer: TierTracer | None = None,
-        *,
-        local: bool = False,
-        excused: Mapping[str, str] | None = None,
-    ) -> None:
-        self._source = (server, pool, objset, zfs)
-        self._excused = excused or {}
-        self._zfs, self._tracer, self._local = zfs, tracer, local
-        self.change = Counters({}, {})
+    server: Host
+    pool: str
+    objset: int
+    zfs: ZfsVersion
+    tracer: TierTracer | None = None
+    _: KW_ONLY
+    local: bool = False
+    excused: Mapping[str, str] = field(default_factory=dict)
+    change: Counters = field(default_factory=lambda: Counters({}, {}), init=False)
 
     def begin(self) -> None:
-        self._before = read(*self._source)
+        self._before = read(self.server, self.pool, self.objset, self.zfs)
 
     def end(self) -> None:
-        self._after = read(*self._source)
+        self._after = read(self.server, self.pool, self.objset, self.zfs)
         self.change = self._after.since(self._before)
 
     def report(self, measured: MeasuredPhase) -> InstrumentReport:
@@ -111,25 +106,23 @@ class ArcZilCounters(Instrument):
         made: list[Check | Missing] = []
         try:
             if measured.asynchronous:
-                of_commits = self._tracer.commit_blocks if self._tracer else None
+                of_commits = self.tracer.trace.commit_blocks if self.tracer else None
                 made += asynchronous_checks(self.change, written, of_commits)
-            if self._tracer is None:
+            if self.tracer is None:
                 made += untraced_checks(self.change) if "read" in measured.block_bytes else []
-                if self._local and not measured.asynchronous:
+                if self.local and not measured.asynchronous:
                     commits = measured.calls(measured.ios_by_op).get("write")
                     made += commit_checks(self.change, commits) if commits is not None else []
-            elif self._tracer.ios is not None:
-                of_tracer = self._tracer.ios, self._tracer.log_blocks
-                block, special = measured.block_bytes.get("read", 0), self._tracer.reads_from("special")
-                made += checks(
-                    self.change, *of_tracer, self._zfs, block, special[1], self._tracer.zil_commits
-                )
+            elif self.tracer.ios is not None:
+                of_tracer, commits = (self.tracer.ios, self.tracer.log_blocks), self.tracer.trace.zil_commits
+                block, special = measured.block_bytes.get("read", 0), self.tracer.reads_from("special")
+                made += checks(self.change, *of_tracer, self.zfs, block, special[1], commits)
         except MeasurementUnknown as error:
             return InstrumentReport(problems=[error.message])
         return InstrumentReport(
             checks=[
                 Missing(id=each.id, name=each.name, source=each.source, why=why)
-                if (why := self._excused.get(each.id))
+                if (why := self.excused.get(each.id))
                 else each
                 for each in made
             ]

@@ -10,7 +10,7 @@ from kit.devices import array
 from kit.devices.array import ArraySpec
 from kit.hosts.base import Host
 from kit.instruments.base import Instrument, InstrumentReport, MeasuredPhase
-from kit.store.parts.resource_use import DeviceUse
+from kit.store.parts.resource_use import DeviceSample, DeviceUse, ModelUse
 from kit.store.phase import ArrayOf, Check, Missing
 
 # How often the members write what the load does, and why it cannot be said.
@@ -48,29 +48,32 @@ def member_checks(
     """The members' bytes by fio's and the level; each member's model beside the kernel. Pure."""
     ios = measured.client_ios.get(ARRAY, {})
     for op in ("read", "write"):
-        words = f"bytes {'read from' if op == 'read' else 'written to'} the members of the {level}"
+        name = words(op, f"the members of the {level}")
         source = "fio, /sys/block/*/stat of the members"
         issued = ios.get(op, 0) * measured.block_bytes.get(op, 0)
         if level == "raid5":
-            yield Missing(id="ARRAY-BYTES", name=words, source=source, op=op, of=level, why=_PARITY)
+            yield Missing(id="ARRAY-BYTES", name=name, source=source, op=op, of=level, why=_PARITY)
         else:
             copies = 1 if op == "read" else _COPIES.get(level, len(members))
-            found = sum(_bytes(used[name], op) for name in members)
-            yield Check.of_counts("ARRAY-BYTES", words, source, issued * copies, found, op=op, of=level)
-        for name in members:
-            if model := used[name].model:
-                counted = model.read_bytes if op == "read" else model.written_bytes
-                yield Check.of_counts(
-                    "DEVICE-BYTES",
-                    f"bytes {'read from' if op == 'read' else 'written to'} {name}",
-                    f"/sys/block/*/stat of {name}, counters of its model",
-                    _bytes(used[name], op),
-                    counted,
-                    op=op,
-                    of=name,
-                )
+            found = sum(bytes_of(used[each].samples[-1])[op] for each in members)
+            yield Check.of_counts("ARRAY-BYTES", name, source, issued * copies, found, op=op, of=level)
+        for member in members:
+            if model := used[member].model:
+                source = f"/sys/block/*/stat of {member}, counters of its model"
+                kernel = bytes_of(used[member].samples[-1])
+                yield device_bytes(op, member, source, kernel[op], bytes_of(model)[op])
 
 
-def _bytes(used: DeviceUse, op: str) -> int:
-    last = used.samples[-1]
-    return last.read_bytes if op == "read" else last.written_bytes
+def bytes_of(moved: DeviceSample | ModelUse) -> dict[str, int]:
+    """Bytes by op."""
+    return {"read": moved.read_bytes, "write": moved.written_bytes}
+
+
+def device_bytes(op: str, device: str, source: str, expected: int, found: int) -> Check:
+    """Of a device, or of its model."""
+    return Check.of_counts("DEVICE-BYTES", words(op, device), source, expected, found, op=op, of=device)
+
+
+def words(op: str, device: str) -> str:
+    """What such a check compares."""
+    return f"bytes {'read from' if op == 'read' else 'written to'} {device}"

@@ -13,16 +13,12 @@ from typing import Any
 import polars as pl
 
 from kit.core.clock import Clock
+from kit.hosts.base import Host
 from kit.instruments.histograms import IntervalGrid
 from kit.store.parts.metadata import Metadata
 from kit.store.phase import Check, Event, Extreme, Missing, ProblemCode, Sum
 
 Json = dict[str, Any]
-# Why the number of calls of a load is not known.
-UNKNOWN_CALLS = (
-    "threads share a file, or nothing forces: records of several forces go out together, at times that are "
-    "not those of the forces"
-)
 _TAIL_HEADER = re.compile(r"^==> (\S+) <==$", re.MULTILINE)
 
 
@@ -107,6 +103,21 @@ class InstrumentReport:
     events: list[Event] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     entry: Json = field(default_factory=dict)
+
+
+def unknown_calls(name: str, source: str, **subject: Any) -> Missing:
+    """Instead of a check of calls (`name`), where it is not known how many a load makes. `subject`: of."""
+    why = (
+        "threads share a file, or nothing forces: records of several forces go out together, at times that "
+        "are not those of the forces"
+    )
+    return Missing(id="NFS-CALLS", name=name, source=source, op="write", why=why, **subject)
+
+
+def read_files(host: Host, paths: Sequence[str], *, check: bool = False) -> dict[str, str]:
+    """Contents by path, without files that are not there. Raises HostError."""
+    # -v prints the name of each file.
+    return split_tail(host.run(["tail", "-v", "-n", "+1", *paths], check=check).stdout)
 
 
 def split_tail(output: str) -> dict[str, str]:

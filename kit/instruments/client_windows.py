@@ -13,7 +13,7 @@ from kit.core.text import commas
 from kit.instruments.histograms import CLIENT, Cells, IntervalGrid, counted
 from kit.load.fio_bins import BINS, IntArray, lower_edge
 from kit.load.fio_windows import OPS, ClientWindows
-from kit.store.phase import ClientLog, Extreme, Slowest, Sum
+from kit.store.phase import ClientLog, Slowest
 
 _LAST = BINS - 1
 
@@ -53,36 +53,6 @@ def _beyond(windows: ClientWindows, clock: Clock) -> list[tuple[int, int, int, i
             last, ours = bin_index(np.array([int(lower_edge(_LAST)), most_ns]) // clock.dilation).tolist()
             found += [(end_ns, direction, last, -1), (end_ns, direction, ours, 1)]
     return found
-
-
-def extremes(windows: ClientWindows, clock: Clock, host: str) -> list[Extreme]:
-    """Exact minimum and maximum latency per op, in the experiment's time."""
-    return [
-        Extreme(
-            layer="client",
-            host=host,
-            op=OPS[direction],
-            tier="all",
-            min_ns=clock.from_host_ns(low),
-            max_ns=clock.from_host_ns(high),
-        )
-        for direction, (low, high) in sorted(windows.extremes_ns.items())
-    ]
-
-
-def sums(windows: ClientWindows, clock: Clock, host: str) -> list[Sum]:
-    """Sums of latencies of the ops whose sum is known, in the experiment's time."""
-    return [
-        Sum(
-            layer="client",
-            host=host,
-            op=OPS[direction],
-            tier="all",
-            ios=int(windows.count[windows.direction == direction].sum()),
-            sum_ns=clock.from_host_ns(sum_ns),
-        )
-        for direction, sum_ns in sorted(windows.sums_ns.items())
-    ]
 
 
 def problems(windows: ClientWindows, host: str) -> list[str]:

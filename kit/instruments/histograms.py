@@ -102,7 +102,6 @@ def server_cells(trace: Trace, grid: IntervalGrid, vdevs: Vdevs) -> Cells:
 def client_rows(
     clients: Sequence[tuple[str, ClientLatencies | ClientWindows, Offset]],
     grid: IntervalGrid,
-    run_origin_ns: int,
 ) -> list[ClientRow]:
     """First and last I/O of each client, and their number: rows of the manifest, in the experiment's ns.
 
@@ -115,8 +114,8 @@ def client_rows(
         ClientRow(
             host=host,
             ios=ios.ios,
-            first_ns=to_experiment(starts[host] - run_origin_ns) if host in starts else None,
-            last_ns=to_experiment(ios.last_ns - run_origin_ns) if host in starts else None,
+            first_ns=to_experiment(starts[host] - grid.run_origin_ns) if host in starts else None,
+            last_ns=to_experiment(ios.last_ns - grid.run_origin_ns) if host in starts else None,
             skew_ns=to_experiment(starts[host] - first) if host in starts else None,
             clock_offset_ns=offset.ns,
             clock_error_ns=to_experiment(offset.error_ns),
@@ -192,59 +191,70 @@ def server_extremes(trace: Trace, vdevs: Vdevs, host: str) -> list[Extreme]:
         op_tier = key[0], tier_of(*key, vdevs)
         least, most = extremes.get(op_tier, (low, high))
         extremes[op_tier] = min(least, low), max(most, high)
-    return [_extreme("nfs-server", host, *op_tier, *ends) for op_tier, ends in sorted(extremes.items())]
-
-
-def client_extremes(latencies: ClientLatencies, clock: Clock, host: str) -> list[Extreme]:
-    """Exact minimum and maximum latency of one client per op, in experiment time."""
     return [
-        _extreme("client", host, op, "all", int(chosen.min()), int(chosen.max()))
-        for op, chosen in _by_op(latencies, clock).items()
+        Extreme(layer="nfs-server", host=host, op=op, tier=tier, min_ns=low, max_ns=high)
+        for (op, tier), (low, high) in sorted(extremes.items())
     ]
 
 
 def server_sums(trace: Trace, vdevs: Vdevs, host: str) -> list[Sum]:
     """Exact sums of the counted latencies per (op, tier), in experiment time; none if a class has no sum."""
-    counts = trace.snapshots[-1].counts if trace.snapshots else {}
-    if set(counts) != set(trace.sums):
+    if set(trace.counts) != set(trace.sums):
         return []
     sums: dict[tuple[str, str], tuple[int, int]] = {}
     for key, sum_ns in trace.sums.items():
         op_tier = key[0], tier_of(*key, vdevs)
         ios, before_ns = sums.get(op_tier, (0, 0))
-        sums[op_tier] = ios + sum(counts[key].values()), before_ns + sum_ns
+        sums[op_tier] = ios + sum(trace.counts[key].values()), before_ns + sum_ns
     return [
         Sum(layer="nfs-server", host=host, op=op, tier=tier, ios=ios, sum_ns=sum_ns)
         for (op, tier), (ios, sum_ns) in sorted(sums.items())
     ]
 
 
-def client_sums(latencies: ClientLatencies, clock: Clock, host: str) -> list[Sum]:
-    """Exact sums of one client's latencies per op, in experiment time."""
+def client_extremes(latencies: ClientLatencies | ClientWindows, clock: Clock, host: str) -> list[Extreme]:
+    """Exact minimum and maximum latency of one client per op, in experiment time."""
     return [
-        Sum(layer="client", host=host, op=op, tier="all", ios=chosen.size, sum_ns=total_ns(chosen))
-        for op, chosen in _by_op(latencies, clock).items()
+        Extreme(layer="client", host=host, op=op, tier="all", min_ns=low_ns, max_ns=high_ns)
+        for op, (low_ns, high_ns, _, _) in _exact(latencies, clock).items()
     ]
 
 
-def in_order_ns(
-    clients: Sequence[ClientLatencies | ClientWindows], clock: Clock, most: int = MOST_IN_ORDER
-) -> tuple[int, ...]:
+def client_sums(latencies: ClientLatencies | ClientWindows, clock: Clock, host: str) -> list[Sum]:
+    """Exact sums of one client's latencies of the ops whose sum is known, in experiment time."""
+    return [
+        Sum(layer="client", host=host, op=op, tier="all", ios=ios, sum_ns=sum_ns)
+        for op, (_, _, ios, sum_ns) in _exact(latencies, clock).items()
+        if sum_ns is not None
+    ]
+
+
+def _exact(
+    latencies: ClientLatencies | ClientWindows, clock: Clock
+) -> dict[str, tuple[int, int, int, int | None]]:
+    """Of each op that occurs the least and largest latency, the I/Os, and the sum, None if not known.
+
+    In ns of experiment time.
+    """
+    found: dict[str, tuple[int, int, int, int | None]] = {}
+    if isinstance(latencies, ClientWindows):
+        ios_by_op = latencies.by_op()
+        for direction, ends_ns in sorted(latencies.extremes_ns.items()):
+            op, sum_ns = OPS[direction], latencies.sums_ns.get(direction)
+            low_ns, high_ns = map(clock.from_host_ns, ends_ns)
+            exact_ns = None if sum_ns is None else clock.from_host_ns(sum_ns)
+            found[op] = low_ns, high_ns, ios_by_op[op], exact_ns
+        return found
+    for direction, op in enumerate(OPS):
+        mine = latencies.latency_ns[latencies.direction == direction] // clock.dilation
+        if mine.size:
+            found[op] = int(mine.min()), int(mine.max()), mine.size, total_ns(mine)
+    return found
+
+
+def in_order_ns(clients: Sequence[ClientLatencies | ClientWindows], clock: Clock) -> tuple[int, ...]:
     """The latencies (ns of experiment time) of the one client that logged each, by the ends of its I/Os."""
     if len(clients) != 1 or not isinstance(clients[0], ClientLatencies):
         return ()
-    order = np.argsort(clients[0].end_ns, kind="stable")[:most]
+    order = np.argsort(clients[0].end_ns, kind="stable")[:MOST_IN_ORDER]
     return tuple(int(latency) for latency in clients[0].latency_ns[order] // clock.dilation)
-
-
-def _by_op(latencies: ClientLatencies, clock: Clock) -> dict[str, IntArray]:
-    """The latencies (ns of experiment time) of each op that occurs."""
-    by_op = {
-        op: latencies.latency_ns[latencies.direction == direction] // clock.dilation
-        for direction, op in enumerate(OPS)
-    }
-    return {op: chosen for op, chosen in by_op.items() if chosen.size}
-
-
-def _extreme(layer: str, host: str, op: str, tier: str, min_ns: int, max_ns: int) -> Extreme:
-    return Extreme(layer=layer, host=host, op=op, tier=tier, min_ns=min_ns, max_ns=max_ns)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from kit.core.errors import HostError, KitError
 from kit.core.text import safe_text
 from kit.hosts.base import Host, Process
-from kit.instruments.base import Instrument, InstrumentReport, MeasuredPhase
+from kit.instruments.base import Instrument, InstrumentReport, MeasuredPhase, minus
 from kit.store.parts.resource_use import Restarted
 from kit.zfs.rebuild_watch import PROGRAM, watch_argv
 
@@ -69,16 +68,11 @@ class L2arcRebuild(Instrument):
                 problems=["how the L2ARC was read in after the restart is not known: its watch ended early"],
                 entry={"restarted": made},
             )
-        change = _change(rows[0]["arc"], rows[-1]["arc"])
-        is_whole = change.get("success", 0) >= self._devices
+        change = minus(rows[-1]["arc"], rows[0]["arc"])
+        is_whole = change.get("l2_rebuild_success", 0) >= self._devices
         told = {
             "rebuilt_ns": measured.experiment_ns(rows[-1]["at_ns"]) - made.import_ns if is_whole else None,
-            "rebuilt_bytes": max(0, change.get("size", 0)),
-            "failures": sum(change.get(name, 0) for name in _FAILURES),
+            "rebuilt_bytes": max(0, change.get("l2_rebuild_size", 0)),
+            "failures": sum(change.get(f"l2_rebuild_{name}", 0) for name in _FAILURES),
         }
         return InstrumentReport(entry={"restarted": made.model_copy(update=told)})
-
-
-def _change(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    """By what follows l2_rebuild_ in the name."""
-    return {name.removeprefix("l2_rebuild_"): value - before.get(name, 0) for name, value in after.items()}

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from kit.core.errors import HostError
 from kit.hosts.base import Host
-from kit.instruments.base import UNKNOWN_CALLS, Instrument, InstrumentReport, MeasuredPhase, minus
+from kit.instruments.base import Instrument, InstrumentReport, MeasuredPhase, minus, unknown_calls
 from kit.nfs.mount import STATISTICS, statistics_of
-from kit.store.phase import Check, Missing
+from kit.store.phase import Check
 
 # NFS 4.2 reads with READ_PLUS if client and server support it.
 _OPERATIONS = {"read": ("READ", "READ_PLUS"), "write": ("WRITE",)}
@@ -61,16 +61,7 @@ class MountStatistics(Instrument):
                     self._changes[name], measured.calls(ios), measured.call_bytes, name, measured.spare_bytes
                 )
             if measured.calls_per_io is None:
-                result.checks.append(
-                    Missing(
-                        id="NFS-CALLS",
-                        name=f"NFS WRITE calls of {name}",
-                        source=STATISTICS,
-                        op="write",
-                        of=name,
-                        why=UNKNOWN_CALLS,
-                    )
-                )
+                result.checks.append(unknown_calls(f"NFS WRITE calls of {name}", STATISTICS, of=name))
         return result
 
 
@@ -113,43 +104,17 @@ def checks(
 
     `spare_bytes`: that an I/O may have beside its own.
     """
-    made = []
+    made: list[Check] = []
     for op in ("read", "write"):
         if op not in ios or (not ios[op] and not change.calls[op]):
             continue
-        name = op.upper()
-        source = f"{STATISTICS} of {host}, {name}"
-        made.append(
-            Check.of_counts(
-                "NFS-CALLS", f"NFS {name} calls answered", source, ios[op], change.calls[op], op=op, of=host
-            )
-        )
+        calls, name, source = change.calls[op], f"NFS {op.upper()}", f"{STATISTICS} of {host}, {op.upper()}"
+        rows = [("NFS-CALLS", f"{name} calls answered", source, ios[op], calls, 0)]
         if op in block_bytes:
-            expected = ios[op] * block_bytes[op]
-            moved = change.server_bytes[op]
-            spare = ios[op] * spare_bytes
-            made.append(
-                Check.of_counts(
-                    "NFS-BYTES",
-                    f"bytes of NFS {name} calls",
-                    f"{source} bytes",
-                    expected,
-                    moved,
-                    spare,
-                    op=op,
-                    of=host,
-                )
-            )
-        repeated = change.transmissions[op] - change.calls[op] + change.timeouts[op]
-        made.append(
-            Check.of_counts(
-                "NFS-RETRANSMISSIONS",
-                f"NFS {name} retransmissions and timeouts",
-                source,
-                0,
-                repeated,
-                op=op,
-                of=host,
-            )
-        )
+            expected, spare = ios[op] * block_bytes[op], ios[op] * spare_bytes
+            what = f"bytes of {name} calls"
+            rows.append(("NFS-BYTES", what, f"{source} bytes", expected, change.server_bytes[op], spare))
+        repeated = change.transmissions[op] - calls + change.timeouts[op]
+        rows.append(("NFS-RETRANSMISSIONS", f"{name} retransmissions and timeouts", source, 0, repeated, 0))
+        made += [Check.of_counts(*row, op=op, of=host) for row in rows]
     return made

@@ -8,7 +8,7 @@ shares of tiers are known, but no tier of a single request and no latency.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from kit.core.errors import HostError
 from kit.hosts.base import CommandResult, Host
@@ -39,6 +39,7 @@ class DemandReads:
     entries: int
 
 
+@dataclass(eq=False)
 class ReadHistory(Instrument):
     """Shares of tiers by counters of the server; `activity` and `counters` are of the same phase.
 
@@ -47,34 +48,29 @@ class ReadHistory(Instrument):
 
     code = "read-history"
 
-    def __init__(
-        self,
-        server: Host,
-        pool: str,
-        objset: int,
-        activity: ServerActivity,
-        counters: ArcZilCounters,
-        *,
-        local: bool = False,
-    ) -> None:
-        self._server, self._pool, self._objset, self._local = server, pool, objset, local
-        self._activity, self._counters = activity, counters
+    server: Host
+    pool: str
+    objset: int
+    activity: ServerActivity
+    counters: ArcZilCounters
+    _: KW_ONLY
+    local: bool = False
 
     def begin(self) -> None:
-        begin(self._server, self._pool)
+        begin(self.server, self.pool)
 
     def end(self) -> None:
-        process = "fio" if self._local else "nfsd"
-        self._reads = history(self._server, self._pool, self._objset, process)
+        process = "fio" if self.local else "nfsd"
+        self._reads = history(self.server, self.pool, self.objset, process)
 
     def report(self, measured: MeasuredPhase) -> InstrumentReport:
-        if self._local:
+        if self.local:
             calls, why = measured.ios_by_op, "the load ran on the server, not over NFS"
         else:
-            calls = {op: self._activity.calls(op) for op in measured.block_bytes}
+            calls = {op: self.activity.calls(op) for op in measured.block_bytes}
             why = "the server was not traced"
-        made = report(calls, self._counters.change, self._reads, why)
-        if self._local:
+        made = report(calls, self.counters.change, self._reads, why)
+        if self.local:
             # No request came over NFS.
             del made.entry["server_ios"]
         return made

@@ -12,13 +12,12 @@ from kit.trace.tier import Vdevs, tier_of
 
 def rows_of(trace: Trace, vdevs: Vdevs) -> list[SplitRow]:
     """By op and tier, in experiment time. With sync=disabled (`vdevs.log` None) a commit does not wait."""
-    counts = trace.snapshots[-1].counts if trace.snapshots else {}
     rows: dict[tuple[str, str], Counter[Part]] = {}
     ios, unjoined = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for key, parts in trace.parts.items():
         op_tier = key[0], tier_of(*key, vdevs)
         rows.setdefault(op_tier, Counter()).update(parts)
-        ios[op_tier] += sum(counts.get(key, {}).values())
+        ios[op_tier] += sum(trace.counts.get(key, {}).values())
         unjoined[op_tier] += trace.unjoined.get(key, 0)
     made = []
     for (op, tier), mine in sorted(rows.items()):

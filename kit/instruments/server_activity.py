@@ -10,24 +10,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from kit.core.errors import HostError
 from kit.hosts.base import Host
 from kit.instruments.arc_zil_counters import TOLERANCE_IOS, parse_kstat
-from kit.instruments.base import UNKNOWN_CALLS, Instrument, InstrumentReport, MeasuredPhase, minus, split_tail
+from kit.instruments.base import (
+    Instrument,
+    InstrumentReport,
+    MeasuredPhase,
+    minus,
+    read_files,
+    unknown_calls,
+)
 from kit.store.phase import Check, Event, Missing
 from kit.zfs import scrub_status
 from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.scrub_status import Scan
 
 NFSD = "/proc/net/rpc/nfsd"
+_CALLS = f"{NFSD} proc3, proc4ops"
 _NO_NFSD = "io 0 0"
 _STAT = "/proc/stat"
 _RELEASE = "/proc/sys/kernel/osrelease"
 _NARROW, _WIDE_SINCE = 2**32, (5, 13)
-_KSTATS = "/proc/spl/kstat/zfs"
-_OBJSET = re.compile(rf"^{_KSTATS}/([^/]+)/(objset-0x[0-9a-f]+):(reads|writes) +4 +([0-9]+)$", re.MULTILINE)
+KSTATS = "/proc/spl/kstat/zfs"
+_OBJSET = re.compile(rf"^{KSTATS}/([^/]+)/(objset-0x[0-9a-f]+):(reads|writes) +4 +([0-9]+)$", re.MULTILINE)
 # Numbers of procedures in RFC 1813, RFC 7530 and RFC 7862 (68: READ_PLUS, the reads of NFS 4.2). In the lists
 # they stand after the length.
 _V3 = {"read": (6,), "write": (7,), "commit": (21,)}
@@ -82,6 +90,7 @@ class Expected:
     apart: Callable[[], int] = int
 
 
+@dataclass(eq=False)
 class ServerActivity(Instrument):
     """nfsd's own counts, and other activity: other pools, scrubs, txgs, steal time.
 
@@ -91,23 +100,18 @@ class ServerActivity(Instrument):
 
     code = "server-activity"
 
-    def __init__(
-        self,
-        server: Host,
-        pool: str,
-        zfs: ZfsVersion,
-        *,
-        local: bool = False,
-        expected: Expected | None = None,
-    ) -> None:
-        self._server, self._pool, self._zfs, self._local = server, pool, zfs, local
-        self._expected = expected or Expected()
+    server: Host
+    pool: str
+    zfs: ZfsVersion
+    _: KW_ONLY
+    local: bool = False
+    expected: Expected = field(default_factory=Expected)
 
     def begin(self) -> None:
-        self._before = read(self._server, self._pool, self._zfs, local=self._local)
+        self._before = read(self.server, self.pool, self.zfs, local=self.local)
 
     def end(self) -> None:
-        self._after = read(self._server, self._pool, self._zfs, local=self._local)
+        self._after = read(self.server, self.pool, self.zfs, local=self.local)
 
     def calls(self, op: str) -> int:
         """nfsd's count of the phase, after its end."""
@@ -116,50 +120,32 @@ class ServerActivity(Instrument):
     def report(self, measured: MeasuredPhase) -> InstrumentReport:
         before, after = self._before, self._after
         ios = measured.calls(measured.ios_by_op)
-        ios = dict.fromkeys(ios, 0) if self._local else ios
+        ios = dict.fromkeys(ios, 0) if self.local else ios
         made = checks(
-            before,
-            after,
-            self._pool,
-            ios,
-            measured.call_bytes,
-            self._zfs,
-            measured.spare_bytes,
-            self._expected,
+            before, after, self.pool, ios, measured.call_bytes, self.zfs, measured.spare_bytes, self.expected
         )
-        if measured.calls_per_io is None and not self._local:
-            made.append(
-                Missing(
-                    id="NFS-CALLS",
-                    name="NFS WRITE calls",
-                    source=f"{NFSD} proc3, proc4ops",
-                    op="write",
-                    why=UNKNOWN_CALLS,
-                )
-            )
-        return InstrumentReport(
-            made,
-            events(before, after, measured),
-            problems(before, after, self._pool, self._expected.scans),
-        )
+        if measured.calls_per_io is None and not self.local:
+            made.append(unknown_calls("NFS WRITE calls", _CALLS))
+        happened = events(before, after, measured)
+        return InstrumentReport(made, happened, problems(before, after, self.pool, self.expected.scans))
 
 
 def read(server: Host, pool: str, zfs: ZfsVersion, *, local: bool = False) -> ServerConditions:
     """Read the counters. Raises HostError if one is missing; with `local` nfsd need not be there."""
     scans = scrub_status.read(server, zfs)
     pools = sorted(scans)
-    files = ["/proc/uptime", NFSD, _STAT, _RELEASE, f"{_KSTATS}/{pool}/txgs"]
-    files += [f"{_KSTATS}/{name}/iostats" for name in pools]
-    # -v prints the name of each file. The files of another pool may vanish at any time.
-    output = server.run(["tail", "-v", "-n", "+1", *files], check=False).stdout
-    others = [f"{_KSTATS}/{name}" for name in pools if name != pool and not zfs.has_direct_io]
+    files = ["/proc/uptime", NFSD, _STAT, _RELEASE, f"{KSTATS}/{pool}/txgs"]
+    files += [f"{KSTATS}/{name}/iostats" for name in pools]
+    # Those of another pool may vanish at any time.
+    contents = read_files(server, files)
+    others = [f"{KSTATS}/{name}" for name in pools if name != pool and not zfs.has_direct_io]
     try:
-        found = parse(output, scans, pool, local=local)
+        found = parse(contents, scans, pool, local=local)
         return replace(found, iostats=found.iostats | _objsets(server, others)) if others else found
     except (KeyError, ValueError, IndexError, TypeError) as error:
         raise HostError(
             f"the counters of the NFS server and pools of {server.name} cannot be read ({error!r})",
-            f"are {NFSD} and {_KSTATS}/{pool} there, and readable?",
+            f"are {NFSD} and {KSTATS}/{pool} there, and readable?",
         ) from error
 
 
@@ -173,22 +159,23 @@ def _objsets(server: Host, directories: list[str]) -> dict[str, dict[str, int]]:
     return found
 
 
-def parse(text: str, scans: Mapping[str, Scan | None], pool: str, *, local: bool = False) -> ServerConditions:
-    """From the output of `tail -v` and `zpool status`. Raises KeyError or ValueError for missing values."""
-    files = split_tail(text)
+def parse(
+    files: Mapping[str, str], scans: Mapping[str, Scan | None], pool: str, *, local: bool = False
+) -> ServerConditions:
+    """From the files' contents and `zpool status`. Raises KeyError or ValueError for missing values."""
     stat = {line.split()[0]: line.split()[1:] for line in files[_STAT].splitlines() if line.strip()}
     ticks = [int(value) for value in stat["cpu"]]
     uptime_s = float(files["/proc/uptime"].split()[0])
     io_bytes, calls = nfsd_counts(files.get(NFSD, _NO_NFSD) if local else files[NFSD])
-    pools = [name for name in sorted(scans) if f"{_KSTATS}/{name}/iostats" in files]
+    pools = [name for name in sorted(scans) if f"{KSTATS}/{name}/iostats" in files]
     return ServerConditions(
         uptime_ns=int(uptime_s * 1e9),
         wall_s=int(stat["btime"][0]) + int(uptime_s),
         io_bytes=io_bytes,
         calls=calls,
-        iostats={name: parse_kstat(files[f"{_KSTATS}/{name}/iostats"]) for name in pools},
+        iostats={name: parse_kstat(files[f"{KSTATS}/{name}/iostats"]) for name in pools},
         scans={name: scan for name, scan in scans.items() if scan},
-        txgs=tuple(txgs_of(files[f"{_KSTATS}/{pool}/txgs"])),
+        txgs=tuple(txgs_of(files[f"{KSTATS}/{pool}/txgs"])),
         # user nice system idle iowait irq softirq steal; user includes guest time.
         cpu_ticks=sum(ticks[:8]),
         steal_ticks=ticks[7],
@@ -249,8 +236,7 @@ def checks(
     apart = expected.apart()
     for op, count in ios.items():
         name, calls = f"NFS {op.upper()} calls", after.calls[op] - before.calls[op]
-        source = f"{NFSD} proc3, proc4ops"
-        made.append(Check.of_counts("NFS-CALLS", name, source, count, calls, apart, op=op))
+        made.append(Check.of_counts("NFS-CALLS", name, _CALLS, count, calls, apart, op=op))
         if op in block_bytes:
             spare = count * spare_bytes + apart * block_bytes[op]
             issued = count * block_bytes[op]

@@ -7,7 +7,6 @@ Data does not compress and does not repeat: each call has its own `seed`, and ea
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from kit.core.errors import MeasurementUnknown
 from kit.hosts.held_device import HeldDevice, command_on, place_on
@@ -86,9 +85,9 @@ class Moved:
 
 def parse_moved(text: str) -> Moved:
     """From fio's JSON. Raises MeasurementUnknown for other text and for an error of fio."""
-    output = fio.parse_output(text)
+    jobs = fio.parse_output(text)
     try:
-        parts: list[dict[str, Any]] = [job["write"] for job in output["jobs"]]
+        parts = [job["write"] for job in jobs]
         written = sum(int(part["io_bytes"]) for part in parts)
         longest = max(int(part["runtime"]) for part in parts)
     except (KeyError, TypeError, ValueError) as error:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from kit.config.fio_job import SEED, FioJob
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
 from kit.hosts.base import Command, Host
 from kit.load import fio_json
+from kit.load.fio_json import Json
 
 # fio holds its log of every I/O in memory, and so does the kit when it reads it.
 LONGEST_EVERY_IO_NS = 15 * 60 * 10**9
@@ -60,23 +60,14 @@ _THREAD = re.compile(r"^[ \t]*thread[ \t]*(=[^\n;#]*)?([;#][^\n]*)?$", re.MULTIL
 _IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
 
 
-@dataclass(frozen=True)
 class FioFiles:
-    """The files of a phase on the client."""
+    """The files of a phase in its directory on the client."""
 
-    directory: str
-
-    @property
-    def job(self) -> str:
-        return f"{self.directory}/job.fio"
-
-    @property
-    def output(self) -> str:
-        return f"{self.directory}/fio.json"
-
-    @property
-    def log_prefix(self) -> str:
-        return f"{self.directory}/fio"
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.job = f"{directory}/job.fio"
+        self.output = f"{directory}/fio.json"
+        self.log_prefix = f"{directory}/fio"
 
     def latency_log_of(self, number: int) -> str:
         """The log of a job. fio appends the kind of log and the job's number (HOWTO, write_lat_log)."""
@@ -172,26 +163,26 @@ def read_through_command(path: str, size_bytes: int, *, direct: bool = False, sk
     return [*words, *begin]
 
 
-def parse_output(text: str) -> dict[str, Any]:
-    """fio's JSON. Raises MeasurementUnknown for other text and for an error of fio."""
-    parsed = fio_json.documents(text)
-    around = _OWN_LINES.sub("", text[: parsed.begin] + text[parsed.end :])
-    if parsed.last is None or parsed.number > 1 or around.strip():
+def parse_output(text: str) -> list[Json]:
+    """The jobs of fio's JSON. Raises MeasurementUnknown for other text and for an error of fio."""
+    found = [each for each in fio_json.each_document(text) if each.value is not None]
+    document = found[0].value if len(found) == 1 else None
+    if document is None or _OWN_LINES.sub("", text[: found[0].begin] + text[found[0].end :]).strip():
         raise MeasurementUnknown(
             f"fio's output is not JSON with jobs alone; it begins with: {text.strip()[:200]!r}"
         )
-    jobs = fio_json.jobs(parsed.last, "jobs")
+    jobs = fio_json.jobs(document, "jobs")
     if not jobs:
         raise MeasurementUnknown("fio's JSON has no jobs")
     failed = [str(job.get("jobname")) for job in jobs if job.get("error")]
     if failed:
         raise MeasurementUnknown(f"fio reports an error in job {', '.join(failed)}")
-    return {**parsed.last}
+    return jobs
 
 
-def total_ios(output: dict[str, Any]) -> dict[str, int]:
+def total_ios(jobs: Sequence[Json]) -> dict[str, int]:
     """Completed I/Os of all jobs, per direction."""
     return {
-        direction: sum(int(job.get(direction, {}).get("total_ios", 0)) for job in output["jobs"])
+        direction: sum(int(job.get(direction, {}).get("total_ios", 0)) for job in jobs)
         for direction in ("read", "write")
     }

@@ -19,20 +19,6 @@ LIMIT_BYTES = 64 << 20
 """Of the output of an own run: some hundred kB per job."""
 
 
-@dataclass
-class Documents:
-    """The documents of a text: begin of the first, end of the last, their number, and the last one.
-
-    `failure`: line and message of damage after the last document.
-    """
-
-    begin: int = 0
-    end: int = 0
-    number: int = 0
-    last: Json | None = None
-    failure: tuple[int, str] | None = None
-
-
 @dataclass(frozen=True)
 class FoundDocument:
     """A document, or a damaged one: then `value` is None, and `failure` its line and what is wrong."""
@@ -41,18 +27,6 @@ class FoundDocument:
     end: int
     value: Json | None
     failure: tuple[int, str] | None = None
-
-
-def documents(text: str) -> Documents:
-    """The documents of a text; see each_document()."""
-    result = Documents()
-    for found in each_document(text):
-        if found.value is None:
-            result.failure = found.failure
-        else:
-            begin = result.begin if result.number else found.begin
-            result = Documents(begin, found.end, result.number + 1, found.value)
-    return result
 
 
 def each_document(text: str) -> Iterator[FoundDocument]:

@@ -42,10 +42,6 @@ class BadLine(ValueError):
         self.hint = hint
 
 
-class _Average(ValueError):
-    """A line of averages."""
-
-
 @dataclass(frozen=True)
 class Rows:
     """One entry per line. `direction`: 0 read, 1 write, 2 trim."""
@@ -161,12 +157,13 @@ def exact_rows(data: bytes, columns: int) -> Rows:
         try:
             table[:, index] = _row(line, columns)
         except ValueError as error:
-            hint = _AVERAGE_HINT if isinstance(error, _Average) else ""
-            raise BadLine(index, str(error), line, hint) from None
+            message, *hint = error.args
+            raise BadLine(index, message, line, *hint) from None
     return Rows(*table)
 
 
 def _row(line: bytes, columns: int) -> tuple[int, int, int]:
+    """Raises ValueError with what is wrong, and a hint where the line is of averages."""
     fields = line.split(b",")
     if len(fields) != columns:
         raise ValueError(f"{len(fields)} columns where the first line has {columns}")
@@ -185,11 +182,10 @@ def _row(line: bytes, columns: int) -> tuple[int, int, int]:
     if direction > TRIM:
         both = direction >= latency_ns and block_bytes <= TRIM
         more = ", or log_window_value=both wrote averages and maxima" if both else ""
-        raise (_Average if both else ValueError)(
-            f"the direction is not 0 (read), 1 (write) or 2 (trim){more}"
-        )
+        what = f"the direction is not 0 (read), 1 (write) or 2 (trim){more}"
+        raise ValueError(what, _AVERAGE_HINT if both else "")
     if block_bytes == 0:
-        raise _Average("an average (log_avg_msec), not an I/O: the block size is 0")
+        raise ValueError("an average (log_avg_msec), not an I/O: the block size is 0", _AVERAGE_HINT)
     return time_ms, latency_ns, direction
 
 

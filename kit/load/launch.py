@@ -181,4 +181,4 @@ class PhaseLoad:
             ordinary_user.take_over(member.host, member.directory, [member.files.output, *logs])
         text = member.host.get(member.files.output, limit_bytes=fio_json.LIMIT_BYTES)
         run_dir.raw.joinpath(f"{raw_prefix(self.spec, member.name)}-fio.json").write_bytes(text)
-        return list(fio.parse_output(text.decode(errors="replace"))["jobs"])
+        return fio.parse_output(text.decode(errors="replace"))

@@ -120,11 +120,7 @@ def job_numbers(job: FioJob) -> range:
 
 
 def read_logs(
-    spec: LoadSpec,
-    worker: Worker,
-    paths: Sequence[str],
-    jobs: Sequence[Json],
-    run_dir: RunDir,
+    spec: LoadSpec, worker: Worker, paths: Sequence[str], jobs: Sequence[Json], run_dir: RunDir
 ) -> ClientResult:
     """Fetch the logs of `worker`, keep them in raw/, and read them.
 
@@ -132,10 +128,15 @@ def read_logs(
     MeasurementUnknown if their I/Os are not as many as fio counted in `jobs`.
     """
     prefix = f"{run_dir.raw / raw_prefix(spec, worker.name)}-fio"
-    ios = fio.total_ios({"jobs": jobs})
+    ios = fio.total_ios(jobs)
     log = b"".join(_fetch(worker.host, paths))
     Path(f"{prefix}_lat.log").write_bytes(log)
-    return ClientResult(worker, ios, read_log(worker.name, log, ios))
+    latencies = parse_latency_log(log)
+    if latencies.ios != sum(ios.values()):
+        raise MeasurementUnknown(
+            f"fio on {worker.name} reports {sum(ios.values())} I/Os but logged {latencies.ios}"
+        )
+    return ClientResult(worker, ios, latencies)
 
 
 def _fetch(host: Host, paths: Iterable[str]) -> Iterator[bytes]:
@@ -156,13 +157,3 @@ def output_of(spec: LoadSpec, worker: str) -> Path:
     """The file in raw/ that gets the counts of a worker."""
     assert spec.raw is not None
     return spec.raw / f"{raw_prefix(spec, worker)}-counts.{spec.part}.jsonl"
-
-
-def read_log(worker: str, log: bytes, ios: dict[str, int]) -> ClientLatencies:
-    """Read fio's log. Raises MeasurementUnknown if its I/Os are not as many as fio counted."""
-    latencies = parse_latency_log(log)
-    if len(latencies.end_ns) != sum(ios.values()):
-        raise MeasurementUnknown(
-            f"fio on {worker} reports {sum(ios.values())} I/Os but logged {len(latencies.end_ns)}"
-        )
-    return latencies

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.hosts.base import Host
-from kit.instruments.base import split_tail
-from kit.instruments.server_activity import Txg, scan_spans, txg_span, txgs_of
+from kit.instruments.base import read_files
+from kit.instruments.server_activity import KSTATS, Txg, scan_spans, txg_span, txgs_of
 from kit.store.phase import Event
 from kit.zfs import scrub_status
 from kit.zfs.openzfs_version import ZfsVersion
@@ -20,7 +20,6 @@ from kit.zfs.openzfs_version import ZfsVersion
 EVERY_S = 60.0
 # In a page that draws fewer; the longest syncs are kept.
 _MOST_TXGS = 2000
-_KSTATS = "/proc/spl/kstat/zfs"
 
 
 class Activity:
@@ -32,10 +31,10 @@ class Activity:
 
     def look(self) -> None:
         """Read the txgs. A pool may be gone, and its txgs may not be kept. Raises HostLost."""
-        files = [f"{_KSTATS}/{pool}/txgs" for pool in self._pools]
+        files = [f"{KSTATS}/{pool}/txgs" for pool in self._pools]
         if not files:
             return
-        found = split_tail(self._server.run(["tail", "-v", "-n", "+1", *files], check=False).stdout)
+        found = read_files(self._server, files)
         for pool, file in zip(self._pools, files, strict=True):
             if " birth " in found.get(file, ""):
                 self._txgs |= {(pool, txg.number): txg for txg in txgs_of(found[file])}
@@ -44,7 +43,7 @@ class Activity:
 
     def events(self, zfs: ZfsVersion, clock: Clock, begin_ns: int, end_ns: int) -> Iterator[Event]:
         """Those that touch the time from `begin_ns` to `end_ns` of the server. Raises HostError."""
-        files = split_tail(self._server.run(["tail", "-v", "-n", "+1", "/proc/uptime", "/proc/stat"]).stdout)
+        files = read_files(self._server, ["/proc/uptime", "/proc/stat"], check=True)
         lines = [line.split() for line in files["/proc/stat"].splitlines()]
         booted = [int(words[1]) for words in lines if words[:1] == ["btime"]]
         if not booted:

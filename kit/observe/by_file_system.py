@@ -25,8 +25,7 @@ def names(trace: Trace, known: Served) -> dict[str, set[int]]:
 
 
 def places_of(trace: Trace) -> set[int]:
-    last = trace.snapshots[-1].counts if trace.snapshots else {}
-    return {place_of(key) for key in last}
+    return {place_of(key) for key in trace.counts}
 
 
 def only(trace: Trace, places: set[int]) -> Trace:

@@ -14,39 +14,36 @@ from kit.trace.tier import tier_of
 _MOST_ROWS = 1000
 _MOST_FILES = 200
 OTHERS = "(others)"
+_Row = tuple[str, str, str, str]
+_File = tuple[str, int, str, str, str]
 
 
 def rows(trace: Trace, known: Served) -> tuple[CallerRow, ...]:
     """By caller, file system, op and tier: those that waited longest first."""
-    found: dict[tuple[str, str, str, str], tuple[int, int]] = {}
+    found, ios = Counter[_Row](), Counter[_Row]()
     for (caller, key), (calls, waited_ns) in trace.callers.items():
-        if not (name := known.file_systems.get(place_of(key))):
-            continue
-        op, seen, vdev = key
-        tier = tier_of(op, seen, vdev, known.vdevs(name))
-        row = (safe_text(caller), name, op, tier)
-        before = found.get(row, (0, 0))
-        found[row] = before[0] + calls, before[1] + waited_ns
-    ordered = sorted(found.items(), key=lambda item: -item[1][1])
-    together: dict[tuple[str, str, str, str], tuple[int, int]] = {}
-    for number, ((caller, *rest), (calls, waited_ns)) in enumerate(ordered):
-        row = (caller if number < _MOST_ROWS else OTHERS, *rest)  # type: ignore[assignment]
-        before = together.get(row, (0, 0))
-        together[row] = before[0] + calls, before[1] + waited_ns
+        if name := known.file_systems.get(place_of(key)):
+            row = safe_text(caller), name, key[0], tier_of(*key, known.vdevs(name))
+            found[row] += waited_ns
+            ios[row] += calls
+    together, ios_together = Counter[_Row](), Counter[_Row]()
+    for number, (row, waited_ns) in enumerate(found.most_common()):
+        shown = row if number < _MOST_ROWS else (OTHERS, *row[1:])
+        together[shown] += waited_ns
+        ios_together[shown] += ios[row]
     return tuple(
-        CallerRow(caller=caller, file_system=name, op=op, tier=tier, ios=calls, waited_ns=waited_ns)
-        for (caller, name, op, tier), (calls, waited_ns) in together.items()
-    )
+        CallerRow(caller=row[0], file_system=row[1], op=row[2], tier=row[3], ios=ios_together[row],
+                  waited_ns=waited_ns)
+        for row, waited_ns in together.items()
+    )  # fmt: skip
 
 
 def files(trace: Trace, known: Served) -> tuple[FileRow, ...]:
     """By file, op and tier: those that waited longest first, and no more than _MOST_FILES."""
-    found: Counter[tuple[str, int, str, str, str]] = Counter()
-    ios = Counter[tuple[str, int, str, str, str]]()
+    found, ios = Counter[_File](), Counter[_File]()
     for (file, number, key), (calls, waited_ns) in trace.files.items():
         if name := known.file_systems.get(place_of(key)):
-            op, seen, vdev = key
-            row = (safe_text(file), number, name, op, tier_of(op, seen, vdev, known.vdevs(name)))
+            row = safe_text(file), number, name, key[0], tier_of(*key, known.vdevs(name))
             found[row] += waited_ns
             ios[row] += calls
     return tuple(

@@ -30,10 +30,9 @@ def _rows(trace: Trace, known: Served, clock: Clock) -> pl.DataFrame:
     ops = {seen: key[0] for seen, key in classes.items() if place_of(key) in known.file_systems}
     table = table[np.isin(table[:, 1], np.array(sorted(ops), np.uint64))][: capture.MOST_ROWS]
     begin_ns, seen, client, file, offset, length = table.T
-    origin_ns = trace.snapshots[0].at_ns if trace.snapshots else 0
     op = [ops[int(each)] for each in seen]
     return pl.DataFrame({
-        "time_ns": np.maximum(begin_ns.astype(np.int64) - origin_ns, 0) // clock.to_host_ns(1),
+        "time_ns": np.maximum(begin_ns.astype(np.int64) - trace.begin_ns, 0) // clock.to_host_ns(1),
         "client": numbered(client), "file": numbered(file),
         "offset_bytes": offset.astype(np.int64), "length_bytes": length.astype(np.int64), "op": op,
         "stable": (seen & np.uint64(STABLE) != 0) & (np.array(op, dtype=str) == "write"),

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.core.text import commas
 from kit.hosts.base import Host
 from kit.instruments.arc_zil_counters import ARCSTATS, ZIL, Counters, parse_kstat, use
-from kit.instruments.base import minus, split_tail
+from kit.instruments.base import minus, read_files
 from kit.instruments.server_activity import NFSD, nfsd_counts, nfsd_totals
 from kit.nfs.server_threads import THREADS
 from kit.store.labels import LOGGED, SYNCS
@@ -33,23 +33,20 @@ _OF_CACHES = (
 
 
 @dataclass(frozen=True)
-class ServerCounters:
-    """Cumulative values. `calls`: of nfsd, by op; `totals`: see nfsd_totals; `threads`: of nfsd."""
+class KernelCounters:
+    """Cumulative values of ARC and ZIL."""
+
+    arc: dict[str, int]
+    zil: dict[str, int]
+
+
+@dataclass(frozen=True)
+class ServerCounters(KernelCounters):
+    """And of nfsd: `calls` by op; `totals`: see nfsd_totals; `threads`."""
 
     calls: dict[str, int]
     threads: int
-    arc: dict[str, int]
-    zil: dict[str, int]
     totals: dict[str, int] = field(default_factory=dict)
-
-
-class KernelCounters(Protocol):
-    """Of ARC and ZIL."""
-
-    @property
-    def arc(self) -> dict[str, int]: ...
-    @property
-    def zil(self) -> dict[str, int]: ...
 
 
 C = TypeVar("C", bound=KernelCounters)
@@ -78,14 +75,13 @@ def calls_of(around: Around[ServerCounters], op: str) -> tuple[int, int]:
 
 def read(server: Host) -> ServerCounters:
     """Read the counters. Raises HostError if one is missing."""
-    output = server.run(["tail", "-v", "-n", "+1", NFSD, ARCSTATS, ZIL], check=False).stdout
+    files = read_files(server, [NFSD, ARCSTATS, ZIL])
     # Only root may read it, and `cat` is among the sudo lines.
     threads = server.run(["cat", THREADS], check=False).stdout.strip()
     try:
-        files = split_tail(output)
         _, calls = nfsd_counts(files[NFSD])
         kstats = parse_kstat(files[ARCSTATS]), parse_kstat(files[ZIL])
-        return ServerCounters(calls, int(threads), *kstats, nfsd_totals(files[NFSD]))
+        return ServerCounters(*kstats, calls, int(threads), nfsd_totals(files[NFSD]))
     except (KeyError, ValueError, IndexError) as error:
         raise HostError(
             f"the counters of the NFS server and of OpenZFS of {server.name} cannot be read ({error!r})",
@@ -103,7 +99,7 @@ def arc_use(around: Around[C], span_ns: int, clock: Clock) -> ArcUse:
 def parameters(server: Host) -> dict[str, str]:
     """Those of OpenZFS that decide what ARC and L2ARC may hold and how they are fed; those that it has."""
     paths = [parameter_path(name) for name in _OF_CACHES]
-    found = split_tail(server.run(["tail", "-v", "-n", "+1", *paths], check=False).stdout)
+    found = read_files(server, paths)
     return {path.rpartition("/")[2]: text.strip() for path, text in sorted(found.items())}
 
 

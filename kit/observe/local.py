@@ -18,40 +18,37 @@ from typing import Any
 from kit.core.errors import HostError
 from kit.hosts.base import Host
 from kit.instruments.arc_zil_counters import ARCSTATS, ZIL, parse_kstat
-from kit.instruments.base import split_tail
+from kit.instruments.base import read_files
+from kit.instruments.server_activity import KSTATS
 from kit.observe import counters
 from kit.store.phase import Check, Missing
 from kit.trace.local import BESIDE, EMPTY, FAILED, LATE, MAPPED, LocalCounts
 from kit.trace.output import Trace, place_of
 
-_KSTATS = "/proc/spl/kstat/zfs"
 FIND_CALLS = (
-    "find", _KSTATS, "-mindepth", "2", "-name", "objset-*",
+    "find", KSTATS, "-mindepth", "2", "-name", "objset-*",
     "-exec", "grep", "-HE", "^(dataset_name|reads|writes) ", "{}", "+",
 )  # fmt: skip
 """argv that prints the counters of all datasets; there may be many thousands."""
 _VALUE = re.compile(
-    rf"^({_KSTATS}/.+/objset-0x[0-9a-f]+):(dataset_name|reads|writes) +[0-9]+ +(.*)$", re.MULTILINE
+    rf"^({KSTATS}/.+/objset-0x[0-9a-f]+):(dataset_name|reads|writes) +[0-9]+ +(.*)$", re.MULTILINE
 )
 _COUNTERS = {"read": "reads", "write": "writes"}
 
 
 @dataclass(frozen=True)
-class LocalCounters:
-    """Cumulative values. `calls`: by dataset and op."""
+class LocalCounters(counters.KernelCounters):
+    """And `calls`, by dataset and op."""
 
     calls: dict[tuple[str, str], int]
-    arc: dict[str, int]
-    zil: dict[str, int]
 
 
 def read(server: Host) -> LocalCounters:
     """Read the counters. Raises HostError if one is missing."""
-    output = server.run(["tail", "-v", "-n", "+1", ARCSTATS, ZIL], check=False).stdout
+    files = read_files(server, [ARCSTATS, ZIL])
     calls = parse_calls(server.run(FIND_CALLS, check=False).stdout)
     try:
-        files = split_tail(output)
-        return LocalCounters(calls, parse_kstat(files[ARCSTATS]), parse_kstat(files[ZIL]))
+        return LocalCounters(parse_kstat(files[ARCSTATS]), parse_kstat(files[ZIL]), calls)
     except (KeyError, ValueError, IndexError) as error:
         raise HostError(
             f"the counters of OpenZFS of {server.name} cannot be read ({error!r})",
@@ -84,7 +81,7 @@ def checks(
     """
     counts = trace.local or LocalCounts()
     seen: Counter[tuple[str, int]] = Counter()
-    for key, bins in (trace.snapshots[-1].counts if trace.snapshots else {}).items():
+    for key, bins in trace.counts.items():
         seen[key[0], place_of(key)] += sum(bins.values())
     # Of all datasets: calls that began before the mark or ended after it, and those of other functions.
     spare = counts.unfinished + counts.of(LATE) + counts.of(BESIDE)

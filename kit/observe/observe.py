@@ -7,6 +7,7 @@ run, and the kernel counts the time of its programs for a second now and then (k
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -66,12 +67,15 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True)
 class Looked:
-    """What the tracer saw, and the server before and after. `problems`, `cost`: of the tracer, in words."""
+    """What the tracer saw, and what the server had before or after; `changed`: what of it did, as sentences.
+
+    `problems`, `cost`: of the tracer, in words.
+    """
 
     trace: Trace
     around: Around[Any]
-    before: Served
-    after: Served
+    known: Served
+    changed: tuple[str, ...]
     interval_ns: int
     problems: tuple[str, ...]
     events: tuple[Event, ...]
@@ -112,8 +116,7 @@ def observe(
         if asked.keys:
             _store_keys(looked, run_dir, clock, asked.keys, record)
         if asked.captured:
-            known, _ = looked.before.joined(looked.after)
-            record.add_notes(*capture.store(looked.trace, known, run_dir, clock))
+            record.add_notes(*capture.store(looked.trace, looked.known, run_dir, clock))
         record.add_notes(*(_meanwhile(each) for each in looked.events if each.kind != "txg"))
         if looked.interrupted:
             seen, whole = (format_time_s(each / 1e9) for each in (phase.end_ns - phase.start_ns, duration_ns))
@@ -216,20 +219,20 @@ class _Observation:
             problems = tracer.follow_end(output)
             around = Around((outer, read(server)), (inner, inner_after))
             used_after = tracer_use.read(server, tracer.place)
-            after = served.read(server).of(self.asked.datasets, new=True)
+            known, changed = before.joined(served.read(server).of(self.asked.datasets, new=True))
             activity.look()
         trace = parse_trace(output.read_text(errors="replace"), observed=True, local=self.asked.local)
-        problems = [*problems, *trace.problems]
         at_ns = [each.at_ns for each in trace.snapshots] or [0]
-        cost_words = (tracer_use.sentence(used, used_after, (max(at_ns) - min(at_ns)) / 1e9), cost.sentence())
+        words = (tracer_use.sentence(used, used_after, (max(at_ns) - min(at_ns)) / 1e9), cost.sentence())
         events: tuple[Event, ...] = ()
         try:
             events = tuple(activity.events(zfs, self.clock, min(at_ns), max(at_ns)))
         except HostError as error:
             # They are marks alone: what was seen is kept without them.
             self.record.add_notes(f"Scrubs and syncs of txgs are not shown: {error.message}")
+        all_problems = (*problems, *trace.problems)
         return Looked(
-            trace, around, before, after, interval_ns, tuple(problems), events, cost_words, interrupted
+            trace, around, known, tuple(changed), interval_ns, all_problems, events, words, interrupted
         )
 
     def _wait(
@@ -315,13 +318,12 @@ def _traced(
 
 def _phase(looked: Looked, clock: Clock, *, split: bool) -> tuple[Phase, list[pl.DataFrame]]:
     """The entry of the phase, and the rows of each file system: its name stands for the host."""
-    trace, (known, problems) = looked.trace, looked.before.joined(looked.after)
-    origin_ns = trace.snapshots[0].at_ns if trace.snapshots else 0
-    grid = IntervalGrid(origin_ns, origin_ns, clock.to_host_ns(looked.interval_ns), clock)
+    trace, known, problems = looked.trace, looked.known, [*looked.changed]
+    grid = IntervalGrid(trace.begin_ns, trace.begin_ns, clock.to_host_ns(looked.interval_ns), clock)
     frames: list[pl.DataFrame] = []
     extremes: list[Extreme] = []
     sums: list[Sum] = []
-    tiers: dict[tuple[str, str], int] = {}
+    tiers: Counter[tuple[str, str]] = Counter()
     for name, places in by_file_system.names(trace, known).items():
         part, vdevs = by_file_system.only(trace, places), known.vdevs(name)
         try:
@@ -332,14 +334,12 @@ def _phase(looked: Looked, clock: Clock, *, split: bool) -> tuple[Phase, list[pl
         frames.append(histograms.frame(cells, PHASE, "nfs-server", name))
         extremes += histograms.server_extremes(part, vdevs, name)
         sums += histograms.server_sums(part, vdevs, name)
-        for key, count in histograms.totals(cells).items():
-            tiers[key] = tiers.get(key, 0) + count
-    ends_ns = [snapshot.at_ns for snapshot in trace.snapshots]
-    end_ns = clock.from_host_ns(max(ends_ns, default=origin_ns) - origin_ns)
+        tiers.update(histograms.totals(cells))
+    span_ns = max((snapshot.at_ns for snapshot in trace.snapshots), default=0) - trace.begin_ns
     last_ns = max((int(each["time_ns"].max() or 0) for each in frames if each.height), default=0)  # type: ignore[arg-type]
     if not trace.local:
         problems += counters.unfinished(looked.around, trace)[1]
-    made = [*_checks(looked, known, tiers)]
+    made = [*_checks(looked, tiers)]
     checks = [each.model_copy(update={"instrument": "observed"}) for each in made if isinstance(each, Check)]
     what = "reads, writes and fsyncs of files of ZFS" if trace.local else "requests to ZFS over NFS"
     return Phase(
@@ -350,23 +350,22 @@ def _phase(looked: Looked, clock: Clock, *, split: bool) -> tuple[Phase, list[pl
         unavailable=tuple(each for each in made if isinstance(each, Missing)),
         extremes=tuple(extremes), sums=tuple(sums),
         problems=problems_of("tier-tracer", (*looked.problems, *problems)), events=looked.events,
-        start_ns=0, end_ns=max(end_ns, last_ns + looked.interval_ns),
+        start_ns=0, end_ns=max(clock.from_host_ns(span_ns), last_ns + looked.interval_ns),
         split=by_file_system.split_of(trace, known, PHASE) if split else None,
-        arc=counters.arc_use(looked.around, max(ends_ns, default=0) - origin_ns if ends_ns else 0, clock),
+        arc=counters.arc_use(looked.around, span_ns, clock),
     ), frames  # fmt: skip
 
 
 def _store_keys(looked: Looked, run_dir: RunDir, clock: Clock, one_in: int, record: RunRecord) -> None:
     """Write keys.parquet."""
-    trace, (known, _) = looked.trace, looked.before.joined(looked.after)
+    trace, known = looked.trace, looked.known
 
     def dataset_of(key: Class) -> tuple[str, Vdevs] | None:
         name = known.file_systems.get(place_of(key))
         return (name, known.vdevs(name)) if name else None
 
-    origin_ns = trace.snapshots[0].at_ns if trace.snapshots else 0
     try:
-        rows, notes = block_keys.rows(trace, one_in, "", dataset_of, origin_ns, clock)
+        rows, notes = block_keys.rows(trace, one_in, "", dataset_of, trace.begin_ns, clock)
     except ValueError as error:
         record.add_problems("tier-tracer", f"the tracer's sample of blocks cannot be used: {error}")
         return
@@ -374,31 +373,30 @@ def _store_keys(looked: Looked, run_dir: RunDir, clock: Clock, one_in: int, reco
     tables.write_keys(run_dir, rows)
 
 
-def _checks(looked: Looked, known: Served, tiers: Mapping[tuple[str, str], int]) -> Iterator[Check | Missing]:
-    if looked.trace.local:
-        return local_calls.checks(
-            looked.around, looked.trace, by_file_system.names(looked.trace, known), tiers
-        )
-    return counters.checks(looked.around, looked.trace, tiers)
+def _checks(looked: Looked, tiers: Mapping[tuple[str, str], int]) -> Iterator[Check | Missing]:
+    trace = looked.trace
+    if trace.local:
+        places = by_file_system.names(trace, looked.known)
+        return local_calls.checks(looked.around, trace, places, tiers)
+    return counters.checks(looked.around, trace, tiers)
 
 
 def _observed(looked: Looked) -> Observed:
-    known, _ = looked.before.joined(looked.after)
-    last = looked.trace.snapshots[-1].counts if looked.trace.snapshots else {}
-    counts: dict[int, int] = {}
-    for key, bins in last.items():
-        counts[place_of(key)] = counts.get(place_of(key), 0) + sum(bins.values())
-    others = sum(counts.get(place, 0) for place in known.others)
+    trace, known = looked.trace, looked.known
+    counts: Counter[int] = Counter()
+    for key, bins in trace.counts.items():
+        counts[place_of(key)] += sum(bins.values())
+    others = sum(counts[place] for place in known.others)
     strange = sum(n for place, n in counts.items() if place != FAILED and place not in known.file_systems)
-    if looked.trace.local:
-        own = local_calls.observed(looked.trace)
+    if trace.local:
+        own = local_calls.observed(trace)
     else:
-        own = {"unfinished": counters.unfinished(looked.around, looked.trace)[0]}
+        own = {"failed": counts[FAILED], "unfinished": counters.unfinished(looked.around, trace)[0]}
     return Observed(
-        **{"failed": counts.get(FAILED, 0), **own},
-        callers=callers.rows(looked.trace, known),
-        operations=callers.operations(looked.trace),
-        files=callers.files(looked.trace, known),
+        **own,
+        callers=callers.rows(trace, known),
+        operations=callers.operations(trace),
+        files=callers.files(trace, known),
         cost=looked.cost,
         pools=tuple(
             ObservedPool(
@@ -409,7 +407,7 @@ def _observed(looked: Looked) -> Observed:
             )
             for name, ids in known.logs.items()
         ),
-        file_systems=tuple(sorted(by_file_system.names(looked.trace, known))),
+        file_systems=tuple(sorted(by_file_system.names(trace, known))),
         elsewhere=strange - others,
         others=others,
     )

@@ -152,7 +152,7 @@ def _run_ns(text: str) -> Counter[int]:
 def mean_ns_of(trace: Trace) -> float:
     """The mean latency of what is counted until now, by the middles of bins; 0 without any."""
     counts: Counter[int] = Counter()
-    for bins in (trace.snapshots[-1].counts if trace.snapshots else {}).values():
+    for bins in trace.counts.values():
         counts.update(bins)
     if not counts:
         return 0.0

@@ -169,25 +169,16 @@ def open_exclusively(path: str, deadline_s: float) -> str:
 
     In a child process, because opening a failing disk may never return.
     """
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        message = ""
+
+    def opened() -> str:
         try:
             os.close(os.open(path, os.O_RDONLY | os.O_EXCL | os.O_NONBLOCK))
         except OSError as error:
-            message = error.strerror or str(error)
-        os.write(writer, message.encode())
-        os._exit(0)
-    os.close(writer)
-    end = time.monotonic() + deadline_s
-    while os.waitpid(child, os.WNOHANG)[0] == 0:
-        if time.monotonic() > end:
-            os.kill(child, signal.SIGKILL)
-            return f"opening it did not end within {deadline_s} s"
-        time.sleep(0.005)
-    with os.fdopen(reader, "rb") as pipe:
-        return pipe.read().decode()
+            return error.strerror or str(error)
+        return ""
+
+    found = in_child(opened, deadline_s)
+    return f"opening it did not end within {deadline_s} s" if found is None else str(found)
 
 
 def device_of(path: str) -> Any:

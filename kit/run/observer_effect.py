@@ -144,7 +144,7 @@ def _unlike_dram(output: str) -> Iterator[str]:
     trace = parse_trace(output)
     yield from trace.problems
     by_tier: dict[str, int] = {}
-    for key, counts in (trace.snapshots[-1].counts if trace.snapshots else {}).items():
+    for key, counts in trace.counts.items():
         tier = tier_of(*key, Vdevs())
         by_tier[tier] = by_tier.get(tier, 0) + sum(counts.values())
     total = sum(by_tier.values())

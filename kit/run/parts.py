@@ -229,7 +229,7 @@ def salvaged(run_dir: RunDir, phase: Phase, number: int) -> tuple[StoredPhase, p
     extremes = [
         each.model_copy(update={"layer": layer})
         for host, windows, _ in clients
-        for each in client_windows.extremes(windows, clock, host)
+        for each in histograms.client_extremes(windows, clock, host)
     ]
     if begun.server is not None:
         frames.append(histograms.frame(cells, phase.name, SERVER, begun.server))
@@ -280,7 +280,7 @@ def _entry(
             Event(time_ns=to_experiment(at_ns - origin_ns), kind="l2arc-feed", text="L2ARC feed")
             for at_ns in trace.feeds_ns
         ),
-        clients=tuple(histograms.client_rows(clients, grid, origin_ns)),
+        clients=tuple(histograms.client_rows(clients, grid)),
         start_ns=start_ns,
         end_ns=max(int(rows["time_ns"].max() or 0) + phase.interval, start_ns),  # type: ignore[arg-type]
         client_log=client_windows.client_log([(host, windows) for host, windows, _ in clients], grid),

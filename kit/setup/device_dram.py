@@ -83,7 +83,7 @@ class ProbedDevice:
 def parse(text: str, total_bytes: int, clock: Clock) -> ProbeReads:
     """From fio's JSON of one job that reads `total_bytes`. Raises MeasurementUnknown."""
     try:
-        job = fio.parse_output(text)["jobs"][0]["read"]
+        job = fio.parse_output(text)[0]["read"]
         percentiles = job["clat_ns"]["percentile"]
         p10, p50, p80 = (clock.from_host_ns(int(percentiles[f"{at}.000000"])) for at in (10, 50, 80))
         took_ns = clock.from_host_ns(int(job["runtime"]) * 10**6)

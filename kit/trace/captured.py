@@ -7,7 +7,7 @@ file system and file, offset and bytes. No name and no address is printed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from kit.core.text import commas
 from kit.trace.request_lines import MOST_BYTES, RequestLines, Words
 
-PRINTED, LEFT_OUT = 4032, 4033
-"""Keys of @counts: requests with a line, and those after the most lines."""
 STABLE = 64
 """Of @seen: the request has called zil_commit."""
 
@@ -25,7 +23,7 @@ class Captured(RequestLines):
     """Lines of all requests: begin, @seen, client, file, offset, bytes."""
 
     pattern = re.compile(r"hsp-trace io" + r" ([0-9a-f]{1,16})" * 6 + r"\n")
-    columns = 6
+    counted_by = 4032, 4033
 
     def check(self, values: list[int]) -> None:
         *_, offset, length = values
@@ -43,9 +41,6 @@ class Captured(RequestLines):
                 f"{commas(abs(self.printed - self.lines))} of {commas(self.printed)} captured requests were"
             )
             yield f"{text} {'lost' if self.lost else 'not counted'}: the capture is not the whole load"
-
-    def read_counts(self, counts: Mapping[int, int]) -> None:
-        self.printed, self.left_out = counts.get(PRINTED, 0), counts.get(LEFT_OUT, 0)
 
 
 def numbered(values: Words) -> NDArray[np.int64]:

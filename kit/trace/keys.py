@@ -25,9 +25,6 @@ from kit.core.text import commas
 from kit.trace.request_lines import MOST_BYTES, RequestLines, Words
 from kit.trace.support import last_key
 
-PRINTED, LEFT_OUT = 4030, 4031
-"""Keys of @counts: requests with a line, and those after MOST_LINES."""
-
 MOST_ROWS = 1_000_000
 """Of keys.parquet, per phase, of which a run has 50: a request for many blocks has several."""
 MOST_BLOCKS = 1025
@@ -43,7 +40,7 @@ class Sample(RequestLines):
     """Lines of requests for sampled blocks."""
 
     pattern = re.compile(r"hsp-trace key" + r" ([0-9a-f]{1,16})" * 7 + r"\n")
-    columns = 7
+    counted_by = 4030, 4031
 
     def check(self, values: list[int]) -> None:
         _, _, _, offset, length, shift, size = values

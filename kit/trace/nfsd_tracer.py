@@ -210,20 +210,15 @@ def _wait_ready(server: Host, place: TracerFiles, process: Process) -> None:
 
 
 class Tracer:
-    """A running tracer. Call `begin` and `end` around each phase."""
+    """A running tracer. Call `begin` and `end` around each phase. `place`: its files on the server."""
 
     def __init__(self, server: Host, place: TracerFiles, process: Process) -> None:
-        self._server, self._place, self._process = server, place, process
+        self._server, self.place, self._process = server, place, process
         self._phase, self._before_bytes = 0, 0
         self._follower: Process | None = None
 
     def running(self) -> bool:
         return self._process.running()
-
-    @property
-    def place(self) -> TracerFiles:
-        """Its files on the server."""
-        return self._place
 
     def begin(self, interval_ns: int, output: Path | None = None) -> None:
         """Begin a phase, with this interval on the host's clock, and wait for the tracer's answer.
@@ -232,12 +227,12 @@ class Tracer:
         answer.
         """
         self._phase += 1
-        result = self._mark(begin_command(self._place, self._phase, interval_ns))
+        result = self._mark(begin_command(self.place, self._phase, interval_ns))
         if result.returncode or not result.stdout.strip().isdecimal():
             raise HostError(self._failure("begin", result), "is the tracer (bpftrace) gone on the server?")
         self._before_bytes = int(result.stdout)
         if output:
-            words = follow_command(self._place, self._before_bytes)
+            words = follow_command(self.place, self._before_bytes)
             self._follower = self._server.start(words, output)
 
     def follow_end(self, output: Path) -> list[str]:
@@ -256,7 +251,7 @@ class Tracer:
         """End the phase. Returns its output, if it is not followed, and problems as texts."""
         followed = self._follower is not None
         try:
-            command = end_command(self._place, self._phase, self._before_bytes, followed=followed)
+            command = end_command(self.place, self._phase, self._before_bytes, followed=followed)
             result = self._mark(command)
         except DeadlineExceeded as error:
             return "", [f"the tracer did not confirm the end of the phase: {error.message}"]
@@ -288,7 +283,7 @@ class Tracer:
         if not self._process.running():
             problems.append("the tracer died before its end")
         else:
-            held = self._server.run(["cat", self._place.ready], check=False).stdout.strip()
+            held = self._server.run(["cat", self.place.ready], check=False).stdout.strip()
             if not held.isdecimal() or self._server.run(["kill", "-TERM", held], check=False).returncode:
                 self._process.stop(_STOP_DEADLINE_S)
         result = self._process.wait(_STOP_DEADLINE_S)

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from kit.core.bins import BINS_PER_OCTAVE, bounds_ns
+from kit.core.bins import BINS_PER_OCTAVE, bin_edges, bounds_ns
 from kit.core.text import commas
 from kit.store.labels import NFS_METADATA
 from kit.store.parts.split import Part
-from kit.trace import callers, captured, keys, observed_counts, split
+from kit.trace import callers, captured, keys, split
 from kit.trace import local as local_calls
 from kit.trace.local import LocalCounts
 from kit.trace.operations import operation
@@ -34,7 +34,7 @@ _LAST_BIN = 58 * BINS_PER_OCTAVE - 1
 # Keys of @counts that are not bins. Older programs counted ends, too.
 _STARTED, _DONE, _SUM, _LOG_BLOCKS, _ZIL_COMMITS, _OF_V4 = 4000, 4001, 4002, 4003, 4022, 4050
 # Those that are of no class.
-_APART = (keys.PRINTED, keys.LEFT_OUT, captured.PRINTED, captured.LEFT_OUT, _ZIL_COMMITS)
+_APART = (*keys.Sample.counted_by, *captured.Captured.counted_by, _ZIL_COMMITS)
 _LONGEST_NS = (1 << 62) - 1
 # Of a map of bpftrace, which are 64 bits wide; sums of ns fit, too.
 _MOST = (1 << 63) - 1
@@ -63,8 +63,8 @@ class Trace:
 
     `sums`: of the latencies (ns) of all counted requests per class.
 
-    `log_blocks`: that requests wrote, by vdev. `commit_blocks`: those of COMMITs among them. `map_keys`: of
-    the fullest map.
+    `log_blocks`: that requests wrote, by vdev. `commit_blocks`: those of COMMITs among them. `zil_commits`:
+    calls by requests, of a phase with `metadata`. `map_keys`: of the fullest map.
 
     `parts`: of those sums, as kit.trace.split has them, and `unjoined` requests, of which not all parts are
     known; empty for a phase that is not split.
@@ -109,6 +109,16 @@ class Trace:
     keys: keys.Sample = field(default_factory=keys.Sample)
     captured: captured.Captured = field(default_factory=captured.Captured)
 
+    @property
+    def begin_ns(self) -> int:
+        """Of the phase, on the server's monotonic clock; 0 if none began."""
+        return self.snapshots[0].at_ns if self.snapshots else 0
+
+    @property
+    def counts(self) -> dict[Class, Counts]:
+        """All requests until the last snapshot."""
+        return self.snapshots[-1].counts if self.snapshots else {}
+
 
 def new_trace(*, observed: bool = False, local: bool = False) -> Trace:
     """Before the first line. `observed`, `local`: as for parse_trace."""
@@ -133,8 +143,24 @@ def parse_trace(text: str, map_size: int = MAP_KEYS, *, observed: bool = False, 
         trace.problems.extend(trace.captured.problems())
     trace.problems.extend(_inconsistencies(trace, map_size))
     if trace.observed and not trace.local:
-        observed_counts.complete(trace)
+        _complete(trace)
     return trace
+
+
+def _complete(trace: Trace) -> None:
+    """Add what the tracer of an observed server does not count: each read from DRAM would pay for it.
+
+    Extremes below a millisecond are ends of bins; READ and WRITE of NFSv3 have the mean of all.
+    """
+    for key, counts in trace.counts.items():
+        low, high = bin_edges([min(counts), max(counts)])
+        trace.lowest.setdefault(key, int(low[0]))
+        trace.highest.setdefault(key, int(high[1]) - 1)
+    for op in ("read", "write"):
+        calls, done = trace.started.get(op, 0) - trace.of_v4.get(op, 0), trace.done.get(op, 0)
+        if calls > 0:
+            sum_ns = sum(ns for (of, _, _), ns in trace.sums.items() if of == op)
+            trace.operations[f"NFSv3 {op.upper()}"] = calls, sum_ns * calls // done if done else 0
 
 
 def read_line(trace: Trace, number: int, line: str) -> None:
@@ -199,7 +225,7 @@ def _read_map(trace: Trace, name: str, content: dict[str, Any]) -> None:
             for _, key, value in own:
                 if key in totals:
                     totals[key] = _whole(totals[key] + _whole(value))
-            trace.keys.printed, trace.keys.left_out = totals[keys.PRINTED], totals[keys.LEFT_OUT]
+            trace.keys.read_counts(totals)
             trace.captured.read_counts(totals)
             trace.zil_commits = totals[_ZIL_COMMITS]
             _read_counts(trace, [each for each in own if each[1] not in totals])
@@ -356,7 +382,7 @@ def _inconsistencies(trace: Trace, map_size: int) -> Iterator[str]:
         yield f"the tracer lost {commas(trace.lost_events)} events"
     if trace.map_keys >= map_size:
         yield f"a map of the tracer was full: {trace.map_keys} of {map_size} keys; new ones were not counted"
-    last = trace.snapshots[-1].counts if trace.snapshots else {}
+    last = trace.counts
     if trace.local:
         yield from local_calls.inconsistencies(trace.local, trace.started, trace.done)
     yield from _unended(trace)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from re import Pattern
 from typing import ClassVar
@@ -25,12 +25,13 @@ _SLACK = 2
 class RequestLines:
     """Lines of a phase; begin and @seen come first.
 
-    `printed`, `left_out`: requests by the program's own counts. `pattern`: of a line, with a group of
-    hexadecimal digits for each of the `columns`.
+    `printed`, `left_out`: requests with a line, and those after the most lines, by the program's own counts,
+    whose keys of @counts are `counted_by`. `pattern`: of a line, with a group of hexadecimal
+    digits for each column.
     """
 
     pattern: ClassVar[Pattern[str]]
-    columns: ClassVar[int]
+    counted_by: ClassVar[tuple[int, int]]
 
     values: array[int] = field(default_factory=lambda: array("Q"), repr=False)
     printed: int = 0
@@ -38,12 +39,12 @@ class RequestLines:
 
     @property
     def lines(self) -> int:
-        return len(self.values) // self.columns
+        return len(self.values) // self.pattern.groups
 
     @property
     def table(self) -> Words:
         """The lines by their begin, a row each."""
-        table = np.array(self.values, np.uint64).reshape(-1, self.columns)
+        table = np.array(self.values, np.uint64).reshape(-1, self.pattern.groups)
         return table[np.argsort(table[:, 0], kind="stable")]
 
     def read(self, text: str, check: Callable[[int], object]) -> None:
@@ -61,6 +62,10 @@ class RequestLines:
         # What comes beyond that is lost, and a problem.
         if self.lines < _SLACK * MOST_LINES:
             self.values.extend(values)
+
+    def read_counts(self, counts: Mapping[int, int]) -> None:
+        """`counts`: by key of @counts."""
+        self.printed, self.left_out = (counts[key] for key in self.counted_by)
 
     def check(self, values: list[int]) -> None:
         """Raises ValueError for a line that cannot be."""

@@ -9,7 +9,7 @@ _print_linear_hist).
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from itertools import pairwise
 
 from kit.importers.summaries.summary_file import SummaryFile, summary_format
@@ -25,45 +25,24 @@ _NEGATIVE = "negative: a latency cannot be less than 0"
 _Counts = Counter[tuple[int | None, int | None]]
 
 
-class _Maps:
-    """Prints of each map, by its name and the unit of its heading: the line of each, and the counts."""
-
-    def __init__(self, file: SummaryFile) -> None:
-        self._file = file
-        self.prints: dict[tuple[str, str], list[tuple[int, _Counts]]] = {}
-
-    def begin(self, name: str, unit: str, line: int) -> _Counts:
-        """A print of a map, to which rows are added."""
-        counts: _Counts = Counter()
-        self.prints.setdefault((name, unit), []).append((line, counts))
-        return counts
-
-    def add_all(self) -> None:
-        """Add them to the file. Raises ConfigError."""
-        for (name, unit), prints in self.prints.items():
-            line, counts = prints[-1]
-            pairs = pairwise(prints)
-            if len(prints) > 1 and not unit and all(a <= b for (_, a), (_, b) in pairs):
-                self._file.warn(
-                    f"{name}: printed {len(prints)} times, never with less: the last print counts"
-                )
-            elif len(prints) > 1:
-                self._file.warn(f"{name}: the counts of its {len(prints)} prints are added up")
-                counts = sum((each for _, each in prints), Counter())
-            self._add(name, unit, line, counts)
-
-    def _add(self, name: str, unit: str, line: int, counts: _Counts) -> None:
-        file = self._file
-        below = sum(n for (low, _), n in counts.items() if low is None)
-        file.leave_out(_NEGATIVE, below)
-        if counts.total() > below:
-            unit_ns = file.unit_ns(unit or name, line=line)
-            bins = [
-                (low * unit_ns, None if high is None else high * unit_ns, n)
-                for (low, high), n in counts.items()
-                if low is not None
-            ]
-            file.add(name, file.op(name), bins, line=line)
+def _add(file: SummaryFile, name: str, unit: str, prints: list[tuple[int, _Counts]]) -> None:
+    """Add a map: the line and the counts of each of its prints; `unit`: its heading. Raises ConfigError."""
+    line, counts = prints[-1]
+    if len(prints) > 1 and not unit and all(a <= b for (_, a), (_, b) in pairwise(prints)):
+        file.warn(f"{name}: printed {len(prints)} times, never with less: the last print counts")
+    elif len(prints) > 1:
+        file.warn(f"{name}: the counts of its {len(prints)} prints are added up")
+        counts = sum((each for _, each in prints), Counter())
+    below = sum(n for (low, _), n in counts.items() if low is None)
+    file.leave_out(_NEGATIVE, below)
+    if counts.total() > below:
+        unit_ns = file.unit_ns(unit or name, line=line)
+        bins = [
+            (low * unit_ns, None if high is None else high * unit_ns, n)
+            for (low, high), n in counts.items()
+            if low is not None
+        ]
+        file.add(name, file.op(name), bins, line=line)
 
 
 def _edge(text: str) -> int:
@@ -79,7 +58,9 @@ def _bounds(low: int | None, high: int | None) -> tuple[int | None, int | None]:
 
 def read(file: SummaryFile) -> None:
     """Add one output. Raises ConfigError, with the line, for what is no row inside a table."""
-    maps, counts, section, table = _Maps(file), _Counts(), "", None
+    # By name and heading.
+    maps: defaultdict[tuple[str, str], list[tuple[int, _Counts]]] = defaultdict(list)
+    counts, section, table = _Counts(), "", None
     for number, line in file.lines("|"):
         if table is _ROW and (row := _ROW.fullmatch(line)):
             one, low, high, below = (_edge(text) if text else None for text in row.groups()[:4])
@@ -88,17 +69,20 @@ def read(file: SummaryFile) -> None:
         elif table is _BCC_ROW and (row := _BCC_ROW.fullmatch(line)):
             counts[int(row[1]), int(row[2] or row[1]) + 1] += file.count(row[3], number)
         elif head := _MAP.fullmatch(line):
-            counts, table = maps.begin(head[1], "", number), _ROW
+            counts, table = _Counts(), _ROW
+            maps[head[1], ""].append((number, counts))
         elif head := _HEAD.fullmatch(line):
-            counts, table = maps.begin(section or head[1], head[1], number), _BCC_ROW
+            counts, table = _Counts(), _BCC_ROW
+            maps[section or head[1], head[1]].append((number, counts))
             section = ""
         elif line.endswith("|"):
             raise file.bad_line(number, line, "a row of the histogram above it")
         else:
             section, table = line if _SECTION.fullmatch(line) else section, None
-    if not maps.prints:
+    if not maps:
         raise file.fail(None, "no histogram", "print maps of hist() or lhist(), or what a tool of bcc prints")
-    maps.add_all()
+    for (name, unit), prints in maps.items():
+        _add(file, name, unit, prints)
 
 
 FORMAT = summary_format(

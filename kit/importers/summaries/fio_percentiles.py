@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from kit.importers.base import TRIMS
-from kit.importers.fio_json import add_jobs, get, ios_of, is_count, without_bins
+from kit.importers.fio_json import add_jobs, is_count, timed_of
 from kit.importers.summaries.summary_file import Bin, SummaryFile, summary_format
 from kit.load import fio_bins
 from kit.load.fio_json import Json
@@ -41,13 +41,8 @@ def read(file: SummaryFile) -> None:
 def _add(file: SummaryFile, job: Json, op: str) -> int:
     """Add one direction of one job: how many I/Os of it are counted."""
     part, where = job.get(op), f"job {str(job.get('jobname', ''))!r}, {op}"
-    ios = ios_of(file.source, where, part)
-    timed = next((t for k in ("clat_ns", "lat_ns") if get(t := get(part, k), "percentile")), None)
+    ios, timed = timed_of(file.source, file.account, where, op, part, "percentile")
     if timed is None:
-        if op == "sync" and ios:
-            file.leave_out("fsync or fdatasync calls whose times are not in the file", ios)
-        elif ios or (ios is None and get(part, "io_bytes")):
-            raise without_bins(file.source, where, ios, part)
         return 0
     counted = timed.get("N", ios)
     least, most = timed.get("min"), timed.get("max")

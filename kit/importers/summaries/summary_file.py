@@ -178,9 +178,7 @@ class SummaryFile:
             most_ns += high * n
         self.account.read(ios)
         self.account.rows_counted += ios
-        counts = np.array([each[2] for each in used], dtype=np.int64)
-        where = np.array(numbers, dtype=np.int64)
-        self.tally.add(self.tally.part(group, np.full(counts.size, time_ns or 0, np.int64), where, counts))
+        self.tally.add_at(time_ns or 0, group, numbers, [each[2] for each in used])
         if sum_ns is not None and least_ns <= sum_ns <= most_ns:
             self.tally.sum(group, ios, sum_ns)
         elif sum_ns is not None:
@@ -205,8 +203,7 @@ class SummaryFile:
 
     def leave_out(self, reason: str, ios: int) -> None:
         """I/Os that are read and not counted, and why."""
-        self.account.read(ios)
-        self.account.leave_out(reason, ios)
+        self.account.set_aside(reason, ios)
 
 
 def _names(sources: Sequence[Source]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from kit.core.errors import HostError
 from kit.hosts.base import Host, HostLost
@@ -19,6 +20,7 @@ LATENCY = "latency"
 _FIRST_S, _PERIOD_S = 2.0, 30.0
 
 
+@dataclass(eq=False)
 class DriveHealth(Instrument):
     """`paths` of the server's drives by name; `models`: argv that prints the counters of a model, by name.
 
@@ -27,14 +29,12 @@ class DriveHealth(Instrument):
 
     code = "host-health"
 
-    def __init__(
-        self,
-        server: Host,
-        paths: Mapping[str, str],
-        models: Mapping[str, Sequence[str]],
-        once: set[str],
-    ) -> None:
-        self._server, self._paths, self._models, self._once = server, paths, models, once
+    server: Host
+    paths: Mapping[str, str]
+    models: Mapping[str, Sequence[str]]
+    once: set[str]
+
+    def __post_init__(self) -> None:
         self._before: dict[str, DriveReading] | str = {}
         self._after: dict[str, DriveReading] | str = {}
         self._under_load: list[dict[str, DriveReading]] = []
@@ -43,12 +43,12 @@ class DriveHealth(Instrument):
     def begin(self) -> None:
         # A drive without OCP's log refuses it, and may count that as an error: it is asked once a run.
         self._before = self._read({
-            name: (*reading.LOGS, LATENCY) if f"{LATENCY} {name}" not in self._once else self._logs(name)
-            for name in self._paths
+            name: (*reading.LOGS, LATENCY) if f"{LATENCY} {name}" not in self.once else self._logs(name)
+            for name in self.paths
         })  # fmt: skip
         if isinstance(self._before, dict):
-            self._once |= {f"{LATENCY} {name}" for name in self._paths}
-            self._once |= {f"has {LATENCY} {name}" for name, each in self._before.items() if each.slow}
+            self.once |= {f"{LATENCY} {name}" for name in self.paths}
+            self.once |= {f"has {LATENCY} {name}" for name, each in self._before.items() if each.slow}
             has_link = any(each.link and each.link_max for each in self._before.values())
             self._next_s = time.monotonic() + _FIRST_S if has_link else float("inf")
 
@@ -61,15 +61,15 @@ class DriveHealth(Instrument):
         return False
 
     def end(self) -> None:
-        self._after = self._read({name: self._logs(name) for name in self._paths})
+        self._after = self._read({name: self._logs(name) for name in self.paths})
 
     def _logs(self, name: str) -> Sequence[str]:
-        return (*reading.LOGS, LATENCY) if f"has {LATENCY} {name}" in self._once else reading.LOGS
+        return (*reading.LOGS, LATENCY) if f"has {LATENCY} {name}" in self.once else reading.LOGS
 
     def _read(self, logs: Mapping[str, Sequence[str]]) -> dict[str, DriveReading] | str:
         """By name; why there is nothing. A host that does not answer here does not end the run."""
         try:
-            found = reading.read(self._server, self._paths, logs, self._models if logs else {})
+            found = reading.read(self.server, self.paths, logs, self.models if logs else {})
         except HostLost:
             raise
         except HostError as error:
@@ -82,14 +82,14 @@ class DriveHealth(Instrument):
             return before if isinstance(before, str) else str(after)
         return [
             DriveChange(name, before[name], after[name], [each[name] for each in self._under_load])
-            for name in self._paths
+            for name in self.paths
         ]
 
     def latency(self, phase: str, grid: IntervalGrid) -> InstrumentLatency:
         changes = self._changes()
         said = judge.conditions(() if isinstance(changes, str) else changes)
-        notes = [text for text in said if text not in self._once]
-        self._once |= {*notes}
+        notes = [text for text in said if text not in self.once]
+        self.once |= {*notes}
         return InstrumentLatency(notes=notes)
 
     def report(self, measured: MeasuredPhase) -> InstrumentReport:

@@ -9,13 +9,14 @@ smartctl prints them since 2026-05 (smartmontools#583), and only if one of them 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 TRANSITIONS = ("thm_temp1_trans_count", "thm_temp2_trans_count")
 THROTTLED_S = ("thm_temp1_total_time", "thm_temp2_total_time")
 THERMAL = (*TRANSITIONS, *THROTTLED_S)
 _NVME = (*THERMAL, "warning_temp_time", "critical_comp_time", "media_errors")
+# The names of smartctl that differ, and ours.
 _SMARTCTL = {
     "thermal_mgmt_temperature_1_transition_count": "thm_temp1_trans_count",
     "thermal_mgmt_temperature_2_transition_count": "thm_temp2_trans_count",
@@ -36,24 +37,21 @@ def of_nvme(text: str, identity: str = "") -> dict[str, int]:
     return found
 
 
-def of_smartctl(text: str) -> dict[str, int]:
-    """Of `smartctl --json --attributes`, of NVMe or SATA."""
+def of_smartctl(
+    text: str, nvme: Collection[str] = _NVME, attributes: Mapping[int, str] = _ATTRIBUTES
+) -> dict[str, int]:
+    """Of `smartctl --json --attributes`: those of `nvme`, or `attributes` of SATA by their ids."""
     log = as_object(text)
     health = log.get("nvme_smart_health_information_log")
     if isinstance(health, dict):
         ours = {_SMARTCTL.get(str(name), str(name)): value for name, value in health.items()}
-        return counts({name: value for name, value in ours.items() if name in _NVME})
-    return attributes(log, _ATTRIBUTES)
-
-
-def attributes(log: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, int]:
-    """Raw values of a SATA disk, by the `names` of their ids."""
+        return counts({name: value for name, value in ours.items() if name in nvme})
     table = log.get("ata_smart_attributes")
     rows = table.get("table") if isinstance(table, dict) else None
     found: dict[str, Any] = {}
     for row in rows if isinstance(rows, list) else ():
         if isinstance(row, dict) and isinstance(row.get("id"), int) and isinstance(row.get("raw"), dict):
-            if name := names.get(row["id"]):
+            if name := attributes.get(row["id"]):
                 found[name] = row["raw"].get("value")
     return counts(found)
 

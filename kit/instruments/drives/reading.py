@@ -23,6 +23,7 @@ _DEADLINE_S = 300.0
 _PCI = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s(?: PCIe)? x([0-9]{1,2})", re.ASCII)
 _SATA = re.compile(r"([0-9]{1,2}\.[0-9]) (?:Gbps|Gb/s)", re.ASCII)
 BY_MODEL = "counters of its model"
+Words = Mapping[str, Sequence[str]]
 # Counters of a model (kit/emulation/models) by those of a drive.
 _MODEL = {"thermal_transitions": "thm_temp1_trans_count", "thermal_throttled_ns": "throttled_ns"}
 
@@ -83,27 +84,18 @@ class DriveReading:
         return float(match[1]) if match else None
 
 
-def command(
-    paths: Mapping[str, str],
-    wanted: Mapping[str, Sequence[str]],
-    models: Mapping[str, Sequence[str]] | None = None,
-) -> list[str]:
+def command(paths: Mapping[str, str], wanted: Words, models: Words) -> list[str]:
     """argv of the program, which is its input; as root: logs of drives are for root alone.
 
     All by name: `paths`; the logs that are `wanted`; `models`: argv that prints counters of a model.
     """
     logs_of = {name: [*each] for name, each in wanted.items()}
-    request = {"paths": dict(paths), "logs": logs_of, "models": {**(models or {})}}
+    request = {"paths": dict(paths), "logs": logs_of, "models": dict(models)}
     return ["/usr/bin/python3", "-I", "-", json.dumps(request, sort_keys=True)]
 
 
-def read(
-    host: Host,
-    paths: Mapping[str, str],
-    wanted: Mapping[str, Sequence[str]],
-    models: Mapping[str, Sequence[str]] | None = None,
-) -> dict[str, dict[str, Any]]:
-    """What the program printed of each drive, unparsed. Raises HostError."""
+def read(host: Host, paths: Mapping[str, str], wanted: Words, models: Words) -> dict[str, dict[str, Any]]:
+    """What the program printed of each drive, unparsed; arguments as of `command`. Raises HostError."""
     argv = command(paths, wanted, models)
     output = host.run(argv, stdin=PROGRAM.read_bytes(), deadline_s=_DEADLINE_S).stdout
     try:

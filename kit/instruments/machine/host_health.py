@@ -98,26 +98,19 @@ def _between(
 
 def checks(change: HealthChange, duration_ns: int) -> Iterator[Check | Missing]:
     """`duration_ns`: of the load, on the hosts' clock. Pure."""
-    if isinstance(change.throttling, str):
-        yield Missing(
-            id="THERMAL",
-            name=f"thermal throttling of {change.host}",
-            source=throttling.SOURCE,
-            of=change.host,
-            why=change.throttling,
-        )
+    host, heat, wall = change.host, change.throttling, change.wall
+    if isinstance(heat, str):
+        yield _missing("THERMAL", "thermal throttling", throttling.SOURCE, host, heat)
     else:
-        yield from throttling.checks(change.throttling, change.host, duration_ns)
-    if isinstance(change.wall, str):
-        yield Missing(
-            id="CLOCK-STEP",
-            name=f"wall clock step of {change.host}",
-            source=clock_steps.SOURCE,
-            of=change.host,
-            why=change.wall,
-        )
+        yield from throttling.checks(heat, host, duration_ns)
+    if isinstance(wall, str):
+        yield _missing("CLOCK-STEP", "wall clock step", clock_steps.SOURCE, host, wall)
     else:
-        yield clock_steps.check(change.wall, change.host)
+        yield clock_steps.check(wall, host)
+
+
+def _missing(id_: str, what: str, source: str, host: str, why: str) -> Missing:
+    return Missing(id=id_, name=f"{what} of {host}", source=source, of=host, why=why)
 
 
 def events(change: HealthChange) -> Iterator[tuple[str, str]]:

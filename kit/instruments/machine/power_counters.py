@@ -22,7 +22,7 @@ _SMART_IDS = {174: "smart_174", 192: "smart_192"}
 def read(host: Host, path: str) -> dict[str, int]:
     """Counts of the device at `path`, by name; none where no tool or log has one. Raises HostError."""
     wanted = {"device": ("smart", "ocp", "smartctl")}
-    found = reading.read(host, {"device": path}, wanted)["device"].get("logs")
+    found = reading.read(host, {"device": path}, wanted, {})["device"].get("logs")
     texts = found if isinstance(found, dict) else {}
     smart, ocp, smartctl = (str(texts.get(name, "")) for name in ("smart", "ocp", "smartctl"))
     return parse_nvme(smart) | parse_ocp(ocp) or parse_smartctl(smartctl)
@@ -41,11 +41,7 @@ def parse_ocp(text: str) -> dict[str, int]:
 
 def parse_smartctl(text: str) -> dict[str, int]:
     """Of `smartctl --json --attributes`, of NVMe or SATA. Pure."""
-    log = logs.as_object(text)
-    health = log.get("nvme_smart_health_information_log")
-    if isinstance(health, dict):
-        return logs.counts({"unsafe_shutdowns": health.get("unsafe_shutdowns")})
-    return logs.attributes(log, _SMART_IDS)
+    return logs.of_smartctl(text, {"unsafe_shutdowns"}, _SMART_IDS)
 
 
 def parse_own(text: str) -> dict[str, int]:

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import KW_ONLY, dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from kit.config.tables.phase_table import ARRAY
 from kit.core.errors import HostError, KitError
 from kit.hosts.base import Host, HostLost, Process
-from kit.instruments.array_state import member_checks
+from kit.instruments.array_state import bytes_of, device_bytes, member_checks, words
 from kit.instruments.base import Instrument, InstrumentReport, MeasuredPhase
 from kit.instruments.fault_events import FaultEvents
 from kit.instruments.machine.clock_offsets import ClockOffsets
@@ -52,6 +53,7 @@ _MODEL = {
 Row = dict[str, Any]
 
 
+@dataclass(eq=False)
 class ResourceUse(Instrument):
     """`machines`: the first host of each kernel, the `server` first if there is one; `devices` are its.
 
@@ -62,38 +64,33 @@ class ResourceUse(Instrument):
 
     code = "resource-use"
 
-    def __init__(
-        self,
-        machines: Sequence[Host],
-        server: Host | None,
-        devices: Mapping[str, Sampled],
-        period_ns: int,
-        output: Path,
-        offsets: ClockOffsets,
-        faults: FaultEvents | None = None,
-        loaded: Sequence[str] = (),
-        array: str | None = None,
-        *,
-        of_caches: bool = False,
-    ) -> None:
-        self._machines, self._server, self._devices = machines, server, devices
-        self._period_ns, self._output = period_ns, output
-        self._offsets, self._faults, self._loaded, self._array = offsets, faults, loaded, array
-        self._of_caches = of_caches
+    machines: Sequence[Host]
+    server: Host | None
+    devices: Mapping[str, Sampled]
+    period_ns: int
+    output: Path
+    offsets: ClockOffsets
+    faults: FaultEvents | None = None
+    loaded: Sequence[str] = ()
+    array: str | None = None
+    _: KW_ONLY
+    of_caches: bool = False
+
+    def __post_init__(self) -> None:
         self._running: dict[Host, tuple[Process, Path]] = {}
         self._rows: dict[Host, list[Row]] = {}
         self._missing: dict[str, str] = {}
 
     def begin(self) -> None:
         program = PROGRAM.read_bytes()
-        for host in self._machines:
-            devices = self._devices if host is self._server else {}
-            path = self._output.with_name(f"{self._output.name}-{host.name.replace('/', '-')}-use.jsonl")
+        for host in self.machines:
+            devices = self.devices if host is self.server else {}
+            path = self.output.with_name(f"{self.output.name}-{host.name.replace('/', '-')}-use.jsonl")
             with self._failing(host):
                 # Of a run that was interrupted and goes on.
                 path.unlink(missing_ok=True)
-                locked, of_caches = self._targets if devices else (), self._of_caches and host is self._server
-                argv = command(self._period_ns, devices, locked, of_caches=of_caches)
+                locked, of_caches = self._targets if devices else (), self.of_caches and host is self.server
+                argv = command(self.period_ns, devices, locked, of_caches=of_caches)
                 self._running[host] = host.start(argv, path, program), path
         for host, (process, path) in [*self._running.items()]:
             with self._failing(host):
@@ -104,7 +101,7 @@ class ResourceUse(Instrument):
             with self._failing(host):
                 if process.running() and (rows := _rows(path)):
                     # By a command: what comes through the channel alone may not wake an idle guest.
-                    host.run(end_command(str(int(rows[0]["pid"])), locked=bool(self._loaded)))
+                    host.run(end_command(str(int(rows[0]["pid"])), locked=bool(self.loaded)))
                 ended = process.wait(_DEADLINE_S)
                 rows = _rows(path)
                 if not rows or not rows[-1].get("end"):
@@ -133,24 +130,24 @@ class ResourceUse(Instrument):
         checks: list[Check | Missing] = []
         for host, rows in self._rows.items():
             with self._failing(host):
-                offset_ns = 0 if host is self._server else self._offsets.between(host.name).ns
+                offset_ns = 0 if host is self.server else self.offsets.between(host.name).ns
                 cpu.append(cpu_use(host.name, rows, measured, offset_ns))
-            if self._of_caches and host is self._server:
+            if self.of_caches and host is self.server:
                 with self._failing_device("ARC and L2ARC"):
                     caches = cache_samples(rows, measured)
-            for name in self._devices if host is self._server else ():
+            for name in self.devices if host is self.server else ():
                 with self._failing_device(f"the device {name}"):
                     used = device_use(name, rows, measured)
                     devices.append(used)
                     if name in self._issued:
                         checks += load_checks(used, measured, faulty=self._is_faulty)
-                    elif name in self._loaded:
+                    elif name in self.loaded:
                         continue
                     elif "write" in measured.block_bytes:
                         checks += self._checks(used, rows)
         by_name = {each.device: each for each in devices}
-        if self._array and not self._is_faulty and by_name.keys() >= {*self._targets}:
-            checks += member_checks(self._array, self._loaded, by_name, measured)
+        if self.array and not self._is_faulty and by_name.keys() >= {*self._targets}:
+            checks += member_checks(self.array, self.loaded, by_name, measured)
         checks += [
             Missing(id="USE-SAMPLES", name=f"resource use of {name}", source=SOURCE, of=name, why=text)
             for name, text in self._missing.items()
@@ -170,16 +167,16 @@ class ResourceUse(Instrument):
     @property
     def _issued(self) -> Sequence[str]:
         """The devices to which fio itself issues I/Os."""
-        return (ARRAY,) if self._array else self._loaded
+        return (ARRAY,) if self.array else self.loaded
 
     @property
     def _targets(self) -> Sequence[str]:
         """Those, and the members of an array."""
-        return (*self._loaded, ARRAY) if self._array else self._loaded
+        return (*self.loaded, ARRAY) if self.array else self.loaded
 
     @property
     def _is_faulty(self) -> bool:
-        return bool(self._faults and self._faults.happened)
+        return bool(self.faults and self.faults.happened)
 
     def _checks(self, used: DeviceUse, rows: Sequence[Row]) -> Iterator[Check]:
         """The kernel's bytes are the model's, at a log device: others may have I/O on its way at any time.
@@ -187,16 +184,10 @@ class ResourceUse(Instrument):
         Not with faults: the kernel counts writes that fail.
         """
         quiet = all(used.device in row.get("quiet", ()) for row in (rows[0], rows[-1]))
-        if used.model and quiet and self._devices[used.device].is_log and not self._is_faulty:
-            yield Check.of_counts(
-                "DEVICE-BYTES",
-                f"bytes written to {used.device}",
-                f"/sys/block/*/stat of {used.device}, counters of its model",
-                used.samples[-1].written_bytes,
-                used.model.written_bytes,
-                op="write",
-                of=used.device,
-            )
+        if used.model and quiet and self.devices[used.device].is_log and not self._is_faulty:
+            source = f"/sys/block/*/stat of {used.device}, counters of its model"
+            written = used.samples[-1].written_bytes
+            yield device_bytes("write", used.device, source, written, used.model.written_bytes)
 
 
 def cache_samples(rows: Sequence[Row], measured: MeasuredPhase) -> tuple[CacheSample, ...]:
@@ -237,26 +228,18 @@ def load_checks(used: DeviceUse, measured: MeasuredPhase, *, faulty: bool) -> It
     """
     if faulty:
         return
-    name, last = used.device, used.samples[-1]
-    kernel, model = (
-        {"read": each.read_bytes, "write": each.written_bytes} if each else {} for each in (last, used.model)
-    )
-    ios = measured.client_ios.get(name, {})
+    name, kernel, ios = used.device, bytes_of(used.samples[-1]), measured.client_ios.get(used.device, {})
     for op in ("read", "write"):
         issued = ios.get(op, 0) * measured.block_bytes.get(op, 0)
-        words = f"bytes {'read from' if op == 'read' else 'written to'} {name}"
-        of: dict[str, Any] = {"op": op, "of": name}
         if op == "write" and measured.asynchronous and measured.calls_per_io is None:
             text = "nothing forces the writes: the page cache writes once what was written over several times"
-            yield Missing(
-                id="DEVICE-BYTES", name=words, source=f"/sys/block/*/stat of {name}", why=text, **of
-            )
+            source = f"/sys/block/*/stat of {name}"
+            yield Missing(id="DEVICE-BYTES", name=words(op, name), source=source, why=text, op=op, of=name)
             continue
-        source = f"fio, /sys/block/*/stat of {name}"
-        yield Check.of_counts("DEVICE-BYTES", words, source, issued, kernel[op], **of)
-        if op in model:
+        yield device_bytes(op, name, f"fio, /sys/block/*/stat of {name}", issued, kernel[op])
+        if used.model:
             source = f"fio, counters of the model of {name}"
-            yield Check.of_counts("DEVICE-BYTES", words, source, issued, model[op], **of)
+            yield device_bytes(op, name, source, issued, bytes_of(used.model)[op])
 
 
 def _await_first(process: Process, path: Path) -> None:

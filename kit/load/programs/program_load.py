@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
-
-import numpy as np
 
 from kit.config.fio_job import FioJob
 from kit.core.bins import bin_index
@@ -130,22 +129,19 @@ def elapsed_ns(lines: Sequence[Line], clock: Clock) -> int:
 
 def latencies_of(lines: Sequence[Line], kind: str, clock: Clock) -> dict[str, Any] | None:
     """Of all lines; None without any."""
-    counts: dict[int, int] = {}
+    counts: Counter[int] = Counter()
     last: Mapping[str, Any] = {}
-    for line in lines:
-        if kind not in line:
-            continue
-        last = line[kind]
+    for last in (line[kind] for line in lines if kind in line):
         for key, count in last["bins"].items():
             column = index_of_midpoint(key)
             if column is None:
                 raise ValueError(f"{key[:40]!r} is no latency")
-            counts[column] = counts.get(column, 0) + int(count)
+            counts[column] += int(count)
     if not counts:
         return None
-    low = lower_edge(np.array(sorted(counts))) // clock.dilation
-    ours: dict[int, int] = {}
-    for index, column in zip(bin_index(low).tolist(), sorted(counts), strict=True):
-        ours[index] = ours.get(index, 0) + counts[column]
+    columns = sorted(counts)
+    ours: Counter[int] = Counter()
+    for index, column in zip(bin_index(lower_edge(columns) // clock.dilation).tolist(), columns, strict=True):
+        ours[index] += counts[column]
     sum_ns, min_ns, max_ns = (clock.from_host_ns(int(last[name])) for name in ("sum", "min", "max"))
     return {"sum_ns": sum_ns, "min_ns": min_ns, "max_ns": max_ns, "bins": list(ours.items())}

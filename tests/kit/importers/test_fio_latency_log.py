@@ -53,22 +53,19 @@ def test_sums_are_exact() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, MAX_LATENCY_NS - 1), st.integers(0, 1)), max_size=20))
-def test_sums_of_both_directions(rows: list[tuple[int, int]]) -> None:
+def test_sums_and_extremes_of_both_directions(rows: list[tuple[int, int]]) -> None:
     latency, direction = (np.array([row[n] for row in rows], dtype=np.int64) for n in (0, 1))
     by_direction = {d: [value for value, found in rows if found == d] for d in (0, 1)}
-    wanted = [(d, len(values), sum(values)) for d, values in by_direction.items() if values]
-    assert fio_latency_log._sums(latency, direction) == wanted
+    wanted = [
+        (5 + d, len(values), sum(values), min(values), max(values))
+        for d, values in by_direction.items()
+        if values
+    ]
+    assert list(fio_latency_log._exact(np.array([5, 6]), latency, direction)) == wanted
 
 
 def test_a_sum_of_numbers_that_64_bits_do_not_hold() -> None:
     assert total_ns(np.full(2000, MAX_LATENCY_NS - 1, dtype=np.int64)) == 2000 * (MAX_LATENCY_NS - 1)
-
-
-@given(st.lists(st.tuples(st.integers(0, MAX_LATENCY_NS - 1), st.integers(0, 1)), max_size=20))
-def test_extremes_of_both_directions(rows: list[tuple[int, int]]) -> None:
-    latency, direction = (np.array([row[n] for row in rows], dtype=np.int64) for n in (0, 1))
-    wanted = [(d, min(mine), max(mine)) for d in (0, 1) if (mine := [v for v, found in rows if found == d])]
-    assert fio_latency_log._extremes(latency, direction) == wanted
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_the_slowest_io_is_exact_beyond_fios_bins(ios: int) -> None:
         f"{ios} reads of c took longer than 17.0 s, which fio's histograms do not tell apart; "
         "the slowest took 40.0 s"
     ] * (ios > 1)
-    (extreme,) = client_windows.extremes(some, Clock(), "c")
+    (extreme,) = histograms.client_extremes(some, Clock(), "c")
     assert (extreme.min_ns, extreme.max_ns) == (1_000, 40_000 * MS)
 
 
@@ -131,11 +131,11 @@ def test_a_client_without_an_io_has_no_time() -> None:
     ))  # fmt: skip
     assert client_windows.cells(empty, GRID).is_empty()
     assert client_windows.client_log([("c", empty)], GRID).slowest == ()
-    assert client_windows.extremes(empty, Clock(), "c") == []
+    assert histograms.client_extremes(empty, Clock(), "c") == []
 
 
 def test_the_sum_is_of_all_ios_in_the_experiments_time() -> None:
     some = windows([(5_000, 5_020, 1_000, 3), (5_020, 5_040, 9_001, 2)])
-    (row,) = client_windows.sums(some, Clock("virtual", 4), "c")
+    (row,) = histograms.client_sums(some, Clock("virtual", 4), "c")
     assert (row.op, row.tier, row.ios, row.sum_ns) == ("read", "all", 5, (3_000 + 18_002) // 4)
-    assert client_windows.sums(replace(some, sums_ns={}), Clock(), "c") == []
+    assert histograms.client_sums(replace(some, sums_ns={}), Clock(), "c") == []

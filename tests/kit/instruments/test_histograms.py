@@ -314,7 +314,7 @@ def test_rows_of_clients() -> None:
         ("b", reads(9_100), Offset(50, 8)),
         ("c", reads(), Offset()),
     ]
-    rows = histograms.client_rows(clients, DILATED, 1_000)
+    rows = histograms.client_rows(clients, DILATED)
     assert [row.ios for row in rows] == [2, 1, 0]
     assert [row.first_ns for row in rows] == [2_075, 2_000, None]
     assert [row.last_ns for row in rows] == [2_225, 2_025, None]

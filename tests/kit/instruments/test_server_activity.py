@@ -72,7 +72,7 @@ def files(*pools: str) -> dict[str, str]:
 
 @pytest.fixture
 def now() -> ServerConditions:
-    return server_activity.parse(tail(files("tank", "other")), {"tank": None, "other": None}, "tank")
+    return server_activity.parse(files("tank", "other"), {"tank": None, "other": None}, "tank")
 
 
 def test_the_files_are_read(now: ServerConditions) -> None:
@@ -93,9 +93,7 @@ def test_calls_of_nfs_4_count_as_well() -> None:
     # 68 is READ_PLUS, which is how clients of NFS 4.2 read.
     counts[25], counts[68], counts[38], counts[5] = 11, 7, 12, 13
     four = NFSD.replace(NFSD.splitlines()[-2], "proc4ops 76 " + " ".join(map(str, counts)))
-    observed = server_activity.parse(
-        tail(files("tank") | {"/proc/net/rpc/nfsd": four}), {"tank": None}, "tank"
-    )
+    observed = server_activity.parse(files("tank") | {"/proc/net/rpc/nfsd": four}, {"tank": None}, "tank")
     assert observed.calls == {"read": 118, "write": 14, "commit": 16}
 
 
@@ -299,7 +297,7 @@ def test_missing_counters_are_an_error(missing: str) -> None:
 def test_a_malformed_kstat_is_an_error() -> None:
     with pytest.raises(ValueError, match="invalid literal"):
         server_activity.parse(
-            tail(files("tank") | {f"{KSTATS}/tank/txgs": TXGS.replace("25838553252", "x")}),
+            files("tank") | {f"{KSTATS}/tank/txgs": TXGS.replace("25838553252", "x")},
             {"tank": None}, "tank",
         )  # fmt: skip
 

@@ -137,7 +137,7 @@ def test_ios_of_several_jobs_are_added() -> None:
         {"read": {"total_ios": 3}},
         {"read": {"total_ios": 4}, "write": {"total_ios": 1}},
     ]
-    assert fio.total_ios({"jobs": jobs}) == {"read": 7, "write": 1}
+    assert fio.total_ios(jobs) == {"read": 7, "write": 1}
 
 
 GOOD = (DATA / "read-fio.json").read_text()

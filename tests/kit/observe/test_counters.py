@@ -9,7 +9,7 @@ import pytest
 from kit.observe.counters import Around, ServerCounters, checks, unfinished
 from kit.trace.output import Trace
 
-NONE = ServerCounters({"read": 100, "write": 50, "commit": 0}, 8, {}, {})
+NONE = ServerCounters({}, {}, {"read": 100, "write": 50, "commit": 0}, 8)
 
 
 def counted(reads: int, writes: int = 0, **more: int) -> ServerCounters:

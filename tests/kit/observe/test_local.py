@@ -20,7 +20,7 @@ PRINTED = f"""\
 {KSTAT}a:writes                          4    1
 """
 PLACE = 45 << 22
-NONE = LocalCounters({("tank/db", "read"): 100, ("tank/db", "write"): 7}, {}, {})
+NONE = LocalCounters({}, {}, {("tank/db", "read"): 100, ("tank/db", "write"): 7})
 
 
 def test_datasets_by_name_and_half_a_dataset_is_none() -> None:

@@ -30,7 +30,7 @@ def stored(folder: Path, lines: list[str]) -> RunRecord:
     record = RunRecord(Manifest(started_utc="2026-01-01T00:00:00Z", testbed=testbed))
     trace = parse_trace(output(lines), observed=True)
     counters = (None, None)
-    looked = Looked(trace, Around(counters, counters), KNOWN, KNOWN, 10**9, (), (), ())
+    looked = Looked(trace, Around(counters, counters), KNOWN, (), 10**9, (), (), ())
     observe._store_keys(looked, RunDir(folder), Clock(), 8, record)
     return record
 

@@ -33,7 +33,7 @@ from kit.setup.site import Site, SiteClient
 from kit.store.phase import Shares
 from kit.store.run_directory import RunDir
 from kit.zfs import openzfs_version, pool, zil
-from tests.fakes import Command, ScriptedHost, tail
+from tests.fakes import Command, ScriptedHost
 from tests.kit.instruments.test_server_activity import files
 
 SECOND = 1_000_000_000
@@ -123,7 +123,7 @@ def run(
         meanwhile: Callable[[], None], tracer: Any = None, load: Load | None = None
     ) -> dict[str, Any]:
         zfs = openzfs_version.parse("2.3.9")
-        found = server_activity.parse(tail(files("tank")), {"tank": None}, "tank")
+        found = server_activity.parse(files("tank"), {"tank": None}, "tank")
         monkeypatch.setattr(zil, "vdev_ids", lambda *_, **__: frozenset())
         monkeypatch.setattr(server_activity, "read", lambda *_, **__: found)
         monkeypatch.setattr(arc_zil_counters, "read", lambda *_: Counters({"l2_hits": 0}, {}))

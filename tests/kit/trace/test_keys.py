@@ -108,10 +108,10 @@ def test_the_program_has_the_limits_of_the_reader(one_in: int) -> None:
     assert text.count(f"$tried < {keys.MOST_BLOCKS}") == 2 and f"> {keys.MOST_BLOCKS} ?" in text
     maps = set(re.findall(r"@\w+", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)))
     assert maps == set(re.findall(r"(?<=clear\()@\w+", text))
-    for number in (keys.PRINTED, keys.LEFT_OUT):
+    for number in keys.Sample.counted_by:
         assert f"@counts[$seen, (uint64){number}] = sum((uint64)1);" in text
     printed = re.search(r'printf\("(hsp-trace key.*?)\\n"', text)
-    assert printed and printed[1].count("%llx") == keys.Sample.columns
+    assert printed and printed[1].count("%llx") == keys.Sample.pattern.groups
 
 
 def test_without_it_the_program_is_as_before() -> None:

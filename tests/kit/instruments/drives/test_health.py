@@ -162,4 +162,4 @@ def test_the_program_runs_only_the_commands_that_it_knows(tmp_path: Path) -> Non
 def test_what_is_no_answer_is_an_error_with_its_text(output: str) -> None:
     server = ScriptedHost(default=output)
     with pytest.raises(HostError, match=r"read_drives\.py printed no drives"):
-        reading.read(server, {"log0": "/dev/x"}, {})
+        reading.read(server, {"log0": "/dev/x"}, {}, {})
