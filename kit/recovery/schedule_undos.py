@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Annotated
 
 from pydantic import Field
 
 from kit.core.errors import HostError
-from kit.core.seed import RUN_ID
 from kit.hosts import file_settings
 from kit.hosts.base import Host, HostLost
 from kit.hosts.identity import HostIdentity, read_identity
 from kit.nfs import server_threads
-from kit.recovery.action import Action, DevicePath, PoolName
+from kit.recovery.action import Action, DevicePath, PoolName, RunId, digest_of
 from kit.recovery.journal import LeftAlone
 from kit.zfs import pool
 
@@ -25,13 +22,10 @@ class Online(Action):
     kind = "online"
     noun = "device that is offline"
     named = ("pool", "run_id")
+    used = ("device",)
     pool: PoolName
-    run_id: Annotated[str, Field(pattern=rf"^{RUN_ID}$")]
+    run_id: RunId
     device: DevicePath
-
-    @property
-    def devices_used(self) -> list[str]:
-        return [self.device]
 
     def text(self, host: str) -> str:
         return f"bring {self.device} of {self.pool} online again"
@@ -97,7 +91,7 @@ class FaultCommand(Action):
 
     @property
     def permit(self) -> str:
-        return hashlib.sha256(json.dumps([self.machine_id, "fault", self.argv]).encode()).hexdigest()
+        return digest_of(self.machine_id, "fault", self.argv)
 
     def text(self, host: str) -> str:
         return f"end the fault that `{self.argv[0]}` ends"

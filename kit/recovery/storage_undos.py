@@ -14,7 +14,7 @@ from kit.hosts.base import Host
 from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.nfs import mount as nfs_mount
-from kit.recovery.action import Action, DevicePath, MountPoint, PoolName
+from kit.recovery.action import Action, DevicePath, Guid, MountPoint, PoolName, RunId, Serial
 from kit.recovery.journal import LeftAlone
 from kit.zfs import pool
 
@@ -26,14 +26,11 @@ class UndoPool(Action):
     noun = "pool"
     after = frozenset({"mount", "export"})
     named = ("name", "run_id")
+    used = ("devices",)
     name: PoolName
-    run_id: Annotated[str, Field(pattern=rf"^{RUN_ID}$")]
+    run_id: RunId
     devices: Annotated[list[DevicePath], Field(min_length=1, max_length=1000)]
-    guid: Annotated[str, Field(pattern=r"^[0-9]{0,20}$")] = ""
-
-    @property
-    def devices_used(self) -> list[str]:
-        return self.devices
+    guid: Guid = ""
 
     def text(self, host: str) -> str:
         return f"destroy pool {self.name}"
@@ -51,13 +48,10 @@ class Partition(Action):
     kind = "partition"
     noun = "partition"
     after = frozenset({"pool"})
+    used = ("device_path",)
     device_path: DevicePath
-    serial: Annotated[str, Field(max_length=500)] = ""
+    serial: Serial = ""
     size_bytes: Annotated[int, Field(gt=0, lt=1 << 63)]
-
-    @property
-    def devices_used(self) -> list[str]:
-        return [self.device_path]
 
     def text(self, host: str) -> str:
         return f"remove the partition of {self.device_path}"
@@ -88,20 +82,17 @@ class UndoArray(Action):
     kind = "array"
     noun = "array"
     named = ("name",)
+    used = ("members",)
     name: PoolName
     uuid: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     members: Annotated[list[DevicePath], Field(min_length=1, max_length=32)]
-    serials: Annotated[list[Annotated[str, Field(max_length=500)]], Field(min_length=1, max_length=32)]
+    serials: Annotated[list[Serial], Field(min_length=1, max_length=32)]
 
     @model_validator(mode="after")
     def _check_serials(self) -> Self:
         if len(self.serials) != len(self.members):
             raise ValueError("serials are not those of the members")
         return self
-
-    @property
-    def devices_used(self) -> list[str]:
-        return self.members
 
     def text(self, host: str) -> str:
         return f"stop the array {self.name} and remove its superblocks"
@@ -125,14 +116,11 @@ class UndoDevice(Action):
     noun = "device label"
     after = frozenset({"pool", "partition", "array"})
     named = ("pool",)
+    used = ("path",)
     path: DevicePath
     serial: Annotated[str, Field(min_length=1, max_length=500)]
     pool: PoolName
-    guid: Annotated[str, Field(pattern=r"^[0-9]{0,20}$")] = ""
-
-    @property
-    def devices_used(self) -> list[str]:
-        return [self.path]
+    guid: Guid = ""
 
     def text(self, host: str) -> str:
         return f"remove the pool's label from {self.path}"

@@ -49,20 +49,8 @@ def owner(host: Host, run_id: str, token_sha256: str) -> Literal["this run", "an
     if token:
         return "this run" if registry.digest(token) == token_sha256 else "another"
     # A run that was killed while it made the directory has not written the token.
-    look = [
-        "find",
-        path_of(run_id),
-        "-mindepth",
-        "1",
-        "!",
-        "(",
-        "-name",
-        _TOKEN,
-        "-empty",
-        ")",
-        "-print",
-        "-quit",
-    ]
+    but_token = ["!", "(", "-name", _TOKEN, "-empty", ")"]
+    look = ["find", path_of(run_id), "-mindepth", "1", *but_token, "-print", "-quit"]
     result = host.run(look, check=False)
     if result.returncode and "No such file" not in result.stderr:
         raise HostError(f"{path_of(run_id)} on {host.name} cannot be read: {result.stderr.strip()[:200]}")

@@ -53,7 +53,6 @@ from kit.setup.record import RunRecord
 from kit.setup.site import Site, recorded_site
 from kit.sizes.workload_sizes import planned_tiers, tiers_asked
 from kit.store import json_file, run_directory, tables
-from kit.store.parts.machine import Warmup as StoredWarmup
 from kit.trace.nfsd_tracer import Tracer
 from kit.trace.support import TracingSupport
 from kit.zfs import pool, settings_snapshot, zil
@@ -295,7 +294,7 @@ def _warm_up(run: Context, bench: Bench, warmup: Warmup, job: FioJob, *, despite
         gate = warm_up(bench, warmup, job, workload.file_set.file, progress=run.progress, **options)
     if gate is None:
         return
-    run.record.fill(warmup=StoredWarmup.from_json(gate.as_json(), "warm-up"))
+    run.record.fill(warmup=gate)
     run.record.add_problems("warm-up", *gate.problems)
     if gate.problems and not despite:
         text = "nothing was measured: after the warm-up the L2ARC is not as the workload asks for"

@@ -204,16 +204,20 @@ def _client_rows(
     bench: Bench, phase: Phase, grid: IntervalGrid, collected: Sequence[Collected], record: PhaseRecord
 ) -> tuple[ClientRow, ...]:
     """The clients' rows of latency.parquet, extremes and sums go into the record."""
+    layer = layer_of(phase)
     for client in collected:
-        if isinstance(client.latencies, ClientWindows):
-            _add_windows(phase, grid, client.host, client.latencies, record)
-            continue
-        cells = histograms.client_cells(client.latencies, grid)
-        record.frames.append(histograms.frame(cells, phase.name, layer_of(phase), client.host))
-        of_client = client.latencies, grid.clock, client.host
-        record.add_exact(
-            layer_of(phase), histograms.client_extremes(*of_client), histograms.client_sums(*of_client)
-        )
+        latencies, host = client.latencies, client.host
+        if isinstance(latencies, ClientWindows):
+            cells = client_windows.cells(latencies, grid)
+            extremes = client_windows.extremes(latencies, grid.clock, host)
+            sums = client_windows.sums(latencies, grid.clock, host)
+            record.add("load", client_windows.problems(latencies, host))
+        else:
+            cells = histograms.client_cells(latencies, grid)
+            extremes = histograms.client_extremes(latencies, grid.clock, host)
+            sums = histograms.client_sums(latencies, grid.clock, host)
+        record.frames.append(histograms.frame(cells, phase.name, layer, host))
+        record.add_exact(layer, extremes, sums)
     rows = histograms.client_rows(
         [(client.host, client.latencies, client.offset) for client in collected], grid, bench.run_origin_ns
     )
@@ -221,17 +225,6 @@ def _client_rows(
     if counted:
         record.entry["client_log"] = client_windows.client_log(counted, grid)
     return tuple(rows)
-
-
-def _add_windows(
-    phase: Phase, grid: IntervalGrid, host: str, windows: ClientWindows, record: PhaseRecord
-) -> None:
-    """The rows, extremes and sums of a client without a log of every I/O."""
-    cells = client_windows.cells(windows, grid)
-    record.frames.append(histograms.frame(cells, phase.name, layer_of(phase), host))
-    of_client = windows, grid.clock, host
-    record.add_exact(layer_of(phase), client_windows.extremes(*of_client), client_windows.sums(*of_client))
-    record.add("load", client_windows.problems(windows, host))
 
 
 def _grid(

@@ -246,8 +246,8 @@ def prepared(run: Context, bench: Bench, phase: Phase) -> Iterator[Bench]:
         is_done = index not in begun or clean.get(index, {}).get("clean", False)
         if actions[index].is_own and is_done:
             run.journal.undo_now(number, lambda _: None)
-            continue
-        run.journal.undo_now(number, lambda item: undo.undo(item, run.site.hosts, frozenset(), run.run_id))
+        else:
+            run.undo_now(number)
 
 
 def _event(action: ScheduledAction, begin_ns: int) -> Event:

@@ -7,8 +7,6 @@ Sources for what the counters mean: OpenZFS module/zfs/arc.c (l2arc_feed_thread)
 from __future__ import annotations
 
 import itertools
-from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from kit.config.fio_job import FioJob
 from kit.config.workload import WARM_UP, Warmup, Workload
@@ -22,28 +20,12 @@ from kit.run.phase import drive, load_on
 from kit.setup.bench import Bench, Storage
 from kit.setup.long_step import StepPace
 from kit.sizes.tier_sizes import Tiers
+from kit.store.parts.machine import Warmup as StoredWarmup
 
 _TROUBLE = ("l2_abort_lowmem", "l2_io_error", "l2_cksum_bad")
 _ARC_PARTS = ("size", "data_size", "metadata_size", "hdr_size", "l2_hdr_size", "dbuf_size", "l2_asize")
 # At once, and how long that may take at most.
 _PART_BYTES, _READ_DEADLINE_S = 512 << 20, 3600.0
-
-
-@dataclass
-class WarmUpGate:
-    """What the last windows showed. Bytes; `problems` say what is short, and by how much.
-
-    `arc`: parts of the ARC at the end, by the names of arcstats (kit.sizes.tier_sizes has a model of them).
-    """
-
-    l2arc_bytes: int
-    fed_bytes: list[int] = field(default_factory=list)
-    trouble: dict[str, int] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-    arc: dict[str, int] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def without_log(workload: Workload) -> bool:
@@ -63,7 +45,7 @@ def warm_up(
     logged: bool = True,
     over_nfs: bool = True,
     progress: Progress | None = None,
-) -> WarmUpGate | None:
+) -> StoredWarmup | None:
     """Read the begin of the working set `file`, drive the load untraced, then watch windows.
 
     The load is the first client's: what it warms is at the server, for every client. `gated`: whether any
@@ -100,7 +82,7 @@ def read_first(storage: Storage, file: str, size_bytes: int, progress: Progress 
             pace.show(skip + part)
 
 
-def _watch(clock: Clock, storage: Storage, warmup: Warmup) -> WarmUpGate:
+def _watch(clock: Clock, storage: Storage, warmup: Warmup) -> StoredWarmup:
     """Read arcstats once a window until the gate opens or its deadline is over."""
     window_s = clock.to_host_ns(warmup.window) / 1e9
 
@@ -118,7 +100,7 @@ def _watch(clock: Clock, storage: Storage, warmup: Warmup) -> WarmUpGate:
             return gate
 
 
-def advice(gate: WarmUpGate, warmup: Warmup, held: Tiers | None) -> str:
+def advice(gate: StoredWarmup, warmup: Warmup, held: Tiers | None) -> str:
     """What to change in the workload, with what the model expects in each tier (`held`)."""
     remedies = []
     if any(gate.trouble.values()):
@@ -135,27 +117,30 @@ def advice(gate: WarmUpGate, warmup: Warmup, held: Tiers | None) -> str:
     return "; ".join([*remedies, "--despite-warm-up measures all the same, and the verdict is unknown"])
 
 
-def judge(seen: list[dict[str, int]], warmup: Warmup) -> WarmUpGate:
-    """The gate's verdict on successive readings of arcstats. Pure."""
-    first, last = seen[0], seen[-1]
+def judge(seen: list[dict[str, int]], warmup: Warmup) -> StoredWarmup:
+    """The gate's verdict on successive readings of arcstats: what is short, and by how much. Pure."""
+    first, last, problems = seen[0], seen[-1], list[str]()
     fed = [after["l2_write_bytes"] - before["l2_write_bytes"] for before, after in itertools.pairwise(seen)]
-    gate = WarmUpGate(
-        l2arc_bytes=last["l2_size"],
-        fed_bytes=fed,
-        trouble={name: last[name] - first[name] for name in _TROUBLE},
-        arc={name: last[name] for name in _ARC_PARTS if name in last},
-    )
-    if gate.l2arc_bytes < warmup.l2arc_min:
-        gate.problems.append(
-            f"the L2ARC is not warm: it holds {format_size_bytes(gate.l2arc_bytes)}, "
+    trouble = {name: last[name] - first[name] for name in _TROUBLE}
+    if last["l2_size"] < warmup.l2arc_min:
+        problems.append(
+            f"the L2ARC is not warm: it holds {format_size_bytes(last['l2_size'])}, "
             f"asked for {format_size_bytes(warmup.l2arc_min)}"
         )
     if fed and max(fed) > warmup.feed_max:
-        gate.problems.append(
+        problems.append(
             f"the L2ARC is still filling: {format_size_bytes(max(fed))} in a window, "
             f"at most {format_size_bytes(warmup.feed_max)} would be quiet"
         )
-    for name, moved in gate.trouble.items():
+    for name, moved in trouble.items():
         if moved:
-            gate.problems.append(f"the L2ARC is in trouble: arcstats {name} rose by {moved}")
-    return gate
+            problems.append(f"the L2ARC is in trouble: arcstats {name} rose by {moved}")
+    return StoredWarmup.made(
+        "warm-up",
+        l2arc_bytes=last["l2_size"],
+        fed_bytes=tuple(fed),
+        trouble=trouble,
+        problems=tuple(problems),
+        # kit.sizes.tier_sizes has a model of these parts of the ARC.
+        arc={name: last[name] for name in _ARC_PARTS if name in last},
+    )

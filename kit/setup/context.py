@@ -13,7 +13,7 @@ from kit.nfs import server_restart
 from kit.plan.names import Names
 from kit.plan.plan import Plan
 from kit.plan.step import Step
-from kit.recovery import undo
+from kit.recovery import power_undos, undo
 from kit.recovery.journal import Journal
 from kit.setup.record import RunRecord
 from kit.setup.site import Site
@@ -70,6 +70,12 @@ class Context:
         with self.journal.step(step.name, **step.details):
             host = self.site.hosts[step.host]
             yield undo.register(self.journal, step.host, host, step.undo) if step.undo else 0
+
+    def undo_now(self, number: int) -> None:
+        """Undo one step before the end of the run. Raises KitError: it is pending still."""
+        site = self.site
+        hosts = {**site.hosts, **({power_undos.CONTROLLER: site.controller} if site.controller else {})}
+        self.journal.undo_now(number, lambda item: undo.undo(item, hosts, frozenset(), self.run_id))
 
     @contextmanager
     def exported(self, *, restarts: bool = False) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,12 @@ class RunRecord:
     def fill(self, **fields: Any) -> None:
         """Set fields of the manifest: values of their types."""
         self.manifest = self.manifest.model_copy(update=fields)
+
+    def fill_devices(self, found: Mapping[str, Mapping[str, Any]]) -> None:
+        """Set fields of devices of the testbed, by their names."""
+        testbed = self.manifest.testbed
+        devices = tuple(each.model_copy(update=found.get(str(each.name), {})) for each in testbed.devices)
+        self.fill(testbed=testbed.model_copy(update={"devices": devices}))
 
     def add_problems(self, code: ProblemCode, *texts: str) -> None:
         self.fill(problems=(*self.manifest.problems, *problems_of(code, texts)))

@@ -23,7 +23,6 @@ from kit.hosts.known_hosts import HostKeyRefused
 from kit.instruments.machine import power_counters
 from kit.plan import power_steps
 from kit.recovery import power_undos, undo, work_directory
-from kit.recovery.journal import Undo
 from kit.rules.power import cut_devices
 from kit.setup import reimport, server_setup
 from kit.setup.bench import Bench, Storage
@@ -209,16 +208,9 @@ class RealCut:
 
     def power_on(self) -> None:
         """Run `on`, which is the undo of the cut. Raises HostError: it stays in the journal."""
-        if self.pending is None:
-            return
-        site = self.run.site
-        hosts = {**site.hosts, **({power_undos.CONTROLLER: site.controller} if site.controller else {})}
-
-        def turn_on(item: Undo) -> None:
-            undo.undo(item, hosts, frozenset(), self.run.run_id)
-
-        self.run.journal.undo_now(self.pending, turn_on)
-        self.pending = None
+        if self.pending is not None:
+            self.run.undo_now(self.pending)
+            self.pending = None
 
     def stay(self) -> None:
         self.power_on()

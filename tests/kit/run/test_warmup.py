@@ -45,9 +45,9 @@ def arc(size: int = 32 * MIB, written: int = 0, **values: int) -> dict[str, int]
 
 def test_an_open_gate() -> None:
     gate = warmup.judge([arc(written=5), arc(written=5 + 2 * MIB), arc(written=5 + 3 * MIB)], GATE)
-    assert gate.problems == []
+    assert gate.problems == ()
     assert gate.l2arc_bytes == 32 * MIB
-    assert gate.fed_bytes == [2 * MIB, MIB]
+    assert gate.fed_bytes == (2 * MIB, MIB)
     assert gate.trouble == {"l2_abort_lowmem": 0, "l2_io_error": 0, "l2_cksum_bad": 0}
     assert gate.as_json()["fed_bytes"] == [2 * MIB, MIB]
 
@@ -59,8 +59,8 @@ def test_too_little_in_the_l2arc() -> None:
 
 
 def test_only_the_last_size_counts() -> None:
-    assert warmup.judge([arc(size=0), arc(size=5), arc()], GATE).problems == []
-    assert warmup.judge([arc(), arc(), arc(size=0)], GATE).problems != []
+    assert warmup.judge([arc(size=0), arc(size=5), arc()], GATE).problems == ()
+    assert warmup.judge([arc(), arc(), arc(size=0)], GATE).problems != ()
 
 
 @pytest.mark.parametrize("fed", [(2 * MIB + 1, 0), (0, 2 * MIB + 1)])
@@ -76,11 +76,11 @@ def test_trouble_in_any_window(name: str, at: int) -> None:
     seen = [arc(), arc(), arc()]
     for reading in seen[at:]:
         reading[name] += 4
-    assert warmup.judge(seen, GATE).problems == [f"the L2ARC is in trouble: arcstats {name} rose by 4"]
+    assert warmup.judge(seen, GATE).problems == (f"the L2ARC is in trouble: arcstats {name} rose by 4",)
 
 
 def test_trouble_before_the_windows_does_not_count() -> None:
-    assert warmup.judge([arc(l2_io_error=7)] * 3, GATE).problems == []
+    assert warmup.judge([arc(l2_io_error=7)] * 3, GATE).problems == ()
 
 
 def test_each_problem_is_told() -> None:
@@ -122,7 +122,7 @@ def bench(machine: ScriptedHost, clock: Clock, *, server: bool = True) -> Bench:
 def test_it_waits_for_all_windows_even_if_the_first_is_good() -> None:
     machine = machine_with([arc()])
     gate = warmup.warm_up(bench(machine, Clock("virtual", 4)), GATE, JOB, FILE)
-    assert gate and gate.problems == [] and len(gate.fed_bytes) == 2
+    assert gate and gate.problems == () and len(gate.fed_bytes) == 2
     assert machine.called("sleep") == [("sleep", "4.000")] * 2  # of the host's time
     assert any(b"=4000000us" in content for content in machine.files.values())
 
@@ -130,7 +130,7 @@ def test_it_waits_for_all_windows_even_if_the_first_is_good() -> None:
 def test_it_goes_on_until_the_last_windows_are_quiet() -> None:
     machine = machine_with([arc(written=written * MIB) for written in (0, 9, 10, 11, 12)])
     gate = warmup.warm_up(bench(machine, Clock()), GATE, JOB, FILE)
-    assert gate and gate.problems == [] and gate.fed_bytes == [MIB, MIB]
+    assert gate and gate.problems == () and gate.fed_bytes == (MIB, MIB)
     assert len(machine.called("sleep")) == 3
 
 
