@@ -65,12 +65,13 @@ class Action(BaseModel):
     """An undo. `after`: kinds that must be undone on all hosts before this one; `is_last`: all others must.
 
     `named`: its arguments that are names of the run; `used`: those that are paths of devices, or lists of
-    these. `noun`: what is there until then.
+    these. `noun`: what is there until then. `does`: its text, with arguments, and the host, in braces.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     kind: ClassVar[str]
     noun: ClassVar[str] = "setting"
+    does: ClassVar[str] = ""
     after: ClassVar[frozenset[str]] = frozenset()
     is_last: ClassVar[bool] = False
     named: ClassVar[tuple[str, ...]] = ()
@@ -89,7 +90,7 @@ class Action(BaseModel):
 
     def text(self, host: str) -> str:
         """The text of the undo. `host`: the host's name."""
-        raise NotImplementedError
+        return self.does.format(host=host, **dict(self))
 
     def undo(self, host: Host) -> None:
         """Raises KitError if it fails."""

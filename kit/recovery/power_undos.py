@@ -26,15 +26,13 @@ class PowerOn(Action):
 
     kind = "power"
     noun = "power that is off"
+    does = "turn the power of {what} on"
     on: Argv
     what: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9 _-]{0,599}$")]
 
     @property
     def permit(self) -> str:
         return digest_of("power", self.on)
-
-    def text(self, host: str) -> str:
-        return f"turn the power of {self.what} on"
 
     def undo(self, host: Host) -> None:
         run_own(host, tuple(self.on), "on")

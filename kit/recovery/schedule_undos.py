@@ -21,14 +21,12 @@ class Online(Action):
 
     kind = "online"
     noun = "device that is offline"
+    does = "bring {device} of {pool} online again"
     named = ("pool", "run_id")
     used = ("device",)
     pool: PoolName
     run_id: RunId
     device: DevicePath
-
-    def text(self, host: str) -> str:
-        return f"bring {self.device} of {self.pool} online again"
 
     def undo(self, host: Host) -> None:
         """Nothing without the pool: its devices are not in use then."""
@@ -50,13 +48,11 @@ class NfsdThreads(Action):
 
     kind = "nfsd-threads"
     noun = "stopped NFS server"
+    does = "start the {value} threads of nfsd again"
     value: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,4}$")]
     listeners: list[Annotated[str, Field(pattern=server_threads.LISTENER)]]
     machine_id: str
     boot_id: str
-
-    def text(self, host: str) -> str:
-        return f"start the {self.value} threads of nfsd again"
 
     def undo(self, host: Host) -> None:
         """Only where nfsd is stopped: another number is somebody else's."""
@@ -84,6 +80,7 @@ class FaultCommand(Action):
 
     kind = "fault-command"
     noun = "fault"
+    does = "end the fault that `{argv[0]}` ends"
     argv: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=500)]], Field(min_length=1, max_length=50)
     ]
@@ -92,9 +89,6 @@ class FaultCommand(Action):
     @property
     def permit(self) -> str:
         return digest_of(self.machine_id, "fault", self.argv)
-
-    def text(self, host: str) -> str:
-        return f"end the fault that `{self.argv[0]}` ends"
 
     def undo(self, host: Host) -> None:
         if read_identity(host).machine_id != self.machine_id:

@@ -26,6 +26,7 @@ class UndoWriteCache(Action):
     """
 
     kind = "write-cache"
+    does = "switch the write cache of {path} {value} again"
     used = ("path",)
     device: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,30}$")]
     path: DevicePath
@@ -39,9 +40,6 @@ class UndoWriteCache(Action):
     @property
     def _cache(self) -> write_cache.WriteCache:
         return write_cache.WriteCache(self.device, self.path, self.tool, self.serial)
-
-    def text(self, host: str) -> str:
-        return f"switch the write cache of {self.path} {self.value} again"
 
     def undo(self, host: Host) -> None:
         if self.tool != "model":

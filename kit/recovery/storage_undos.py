@@ -24,6 +24,7 @@ class UndoPool(Action):
 
     kind = "pool"
     noun = "pool"
+    does = "destroy pool {name}"
     after = frozenset({"mount", "export"})
     named = ("name", "run_id")
     used = ("devices",)
@@ -31,9 +32,6 @@ class UndoPool(Action):
     run_id: RunId
     devices: Annotated[list[DevicePath], Field(min_length=1, max_length=1000)]
     guid: Guid = ""
-
-    def text(self, host: str) -> str:
-        return f"destroy pool {self.name}"
 
     def undo(self, host: Host) -> None:
         pool.remove(host, self.name, self.run_id, self.guid, tuple(self.devices))
@@ -47,14 +45,12 @@ class Partition(Action):
 
     kind = "partition"
     noun = "partition"
+    does = "remove the partition of {device_path}"
     after = frozenset({"pool"})
     used = ("device_path",)
     device_path: DevicePath
     serial: Serial = ""
     size_bytes: Annotated[int, Field(gt=0, lt=1 << 63)]
-
-    def text(self, host: str) -> str:
-        return f"remove the partition of {self.device_path}"
 
     def undo(self, host: Host) -> None:
         try:
@@ -81,6 +77,7 @@ class UndoArray(Action):
 
     kind = "array"
     noun = "array"
+    does = "stop the array {name} and remove its superblocks"
     named = ("name",)
     used = ("members",)
     name: PoolName
@@ -93,9 +90,6 @@ class UndoArray(Action):
         if len(self.serials) != len(self.members):
             raise ValueError("serials are not those of the members")
         return self
-
-    def text(self, host: str) -> str:
-        return f"stop the array {self.name} and remove its superblocks"
 
     def undo(self, host: Host) -> None:
         array.remove(host, self.name, self.uuid, self.members, self.serials)
@@ -114,6 +108,7 @@ class UndoDevice(Action):
 
     kind = "device"
     noun = "device label"
+    does = "remove the pool's label from {path}"
     after = frozenset({"pool", "partition", "array"})
     named = ("pool",)
     used = ("path",)
@@ -121,9 +116,6 @@ class UndoDevice(Action):
     serial: Annotated[str, Field(min_length=1, max_length=500)]
     pool: PoolName
     guid: Guid = ""
-
-    def text(self, host: str) -> str:
-        return f"remove the pool's label from {self.path}"
 
     def undo(self, host: Host) -> None:
         try:
@@ -147,13 +139,11 @@ class UndoExport(Action):
 
     kind = "export"
     noun = "export"
+    does = "unexport {path} to {client}"
     after = frozenset({"mount"})
     named = ("path",)
     path: Annotated[str, Field(pattern=rf"^/run/hsp/{RUN_ID}/pool/bench$")]
     client: Annotated[str, Field(pattern=r"^[0-9A-Za-z:][0-9A-Za-z.:%-]{0,255}$")]
-
-    def text(self, host: str) -> str:
-        return f"unexport {self.path} to {self.client}"
 
     def undo(self, host: Host) -> None:
         nfs_export.unexport(host, self.path, self.client)
@@ -170,6 +160,7 @@ class ExportDirectory(Action):
 
     kind = "export-directory"
     noun = "directory in the export"
+    does = "remove {directory} from {source}"
     named = ("target", "directory")
     target: MountPoint
     directory: Annotated[str, Field(pattern=rf"^hsp-{RUN_ID}$")]
@@ -177,9 +168,6 @@ class ExportDirectory(Action):
     source: Annotated[str, AfterValidator(checked_export)]
     version: Literal["3", "4.0", "4.1", "4.2"]
     options: list[MountOption]
-
-    def text(self, host: str) -> str:
-        return f"remove {self.directory} from {self.source}"
 
     def undo(self, host: Host) -> None:
         export_directory.remove(
@@ -204,11 +192,9 @@ class UndoMount(Action):
 
     kind = "mount"
     noun = "mount"
+    does = "unmount {target} on {host}"
     named = ("target",)
     target: MountPoint
-
-    def text(self, host: str) -> str:
-        return f"unmount {self.target} on {host}"
 
     def undo(self, host: Host) -> None:
         nfs_mount.unmount(host, self.target)

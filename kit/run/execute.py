@@ -53,6 +53,7 @@ from kit.setup.record import RunRecord
 from kit.setup.site import Site, recorded_site
 from kit.sizes.workload_sizes import planned_tiers, tiers_asked
 from kit.store import json_file, run_directory, tables
+from kit.store.phase import Phase as StoredPhase
 from kit.trace.nfsd_tracer import Tracer
 from kit.trace.support import TracingSupport
 from kit.zfs import pool, settings_snapshot, zil
@@ -287,7 +288,7 @@ def _changed_settings(run: Context, bench: Bench) -> list[str]:
 def _warm_up(run: Context, bench: Bench, warmup: Warmup, job: FioJob, *, despite: bool) -> None:
     """Raises MeasurementUnknown if the gate stays closed, unless `despite`."""
     workload = run.plan.workload
-    exported = run.exported() if workload.over_nfs else nullcontext()
+    exported = run.exported(over_nfs=workload.over_nfs)
     with run.progress.step("warming up"), run.journal.step("warm up"), exported:
         gated, logged = "l2arc" in tiers_asked(workload), not without_log(workload)
         options = {"gated": gated, "logged": logged, "over_nfs": workload.over_nfs}
@@ -395,35 +396,31 @@ def _measure(
                 schedule.prepared(run, with_array, phase) as ready,
             ):
                 restarts = any(each.what in STOPS_NFSD for each in run.plan.workload.schedule(phase))
-                with run.exported(restarts=restarts) if phase.over_nfs else nullcontext():
-                    wanted, tell = run.plan.workload.capacity, _teller(run, phase)
+                # What is said of attempts is for the report; of looks at many rates for the terminal.
+                tell = run.progress.note if phase.open else run.record.add_notes
+                with run.exported(over_nfs=phase.over_nfs, restarts=restarts):
+                    wanted = run.plan.workload.capacity
                     done = attempts.measured(left, attempt, run.run_dir.raw, tell, wanted)
                 result = done
         except BaseException:
             # With a result: what was scheduled could not be undone after it.
             rescue = phase.log == "histograms" and not result
             if kept := parts.rescued(run.run_dir, tried, before) if rescue else result:
-                run.record.add_phase(kept.entry)
-                outcome.latency.append(kept.latency)
-                if isinstance(kept, PhaseResult):
-                    _add_keys(run, kept, outcome)
+                _add(run, outcome, kept.entry, kept)
             raise
         entry = schedule.checked(bench, phase, result.entry)
-        run.record.add_phase(joined(before, entry) if before else entry)
-        outcome.latency.append(result.latency)
-        _add_keys(run, result, outcome)
+        _add(run, outcome, joined(before, entry) if before else entry, result)
         _store(run.run_dir, outcome)
     return bench, result
 
 
-def _teller(run: Context, phase: Phase) -> Callable[[str], None]:
-    """What gets sentences about attempts: the report; of looks at many rates the terminal."""
-    return run.progress.note if phase.open else lambda text: run.record.add_notes(text)
-
-
-def _add_keys(run: Context, result: PhaseResult, outcome: Execution) -> None:
-    outcome.keys += [] if result.keys is None else [result.keys]
-    run.record.add_notes(*result.notes)
+def _add(run: Context, outcome: Execution, entry: StoredPhase, measured: PhaseResult | parts.Partial) -> None:
+    """A phase with its `entry`."""
+    run.record.add_phase(entry)
+    outcome.latency.append(measured.latency)
+    if isinstance(measured, PhaseResult):
+        outcome.keys += [] if measured.keys is None else [measured.keys]
+        run.record.add_notes(*measured.notes)
 
 
 def _without(run: Context, bench: Bench, phase: Phase) -> Bench:

@@ -135,8 +135,7 @@ def set_up(
         with run.progress.step("exporting it over NFS"):
             _share(run, server)
     jobs = _jobs(run)
-    exported = run.exported() if plan.workload.over_nfs else nullcontext()
-    with run.progress.step("filling the working set"), exported:
+    with run.progress.step("filling the working set"), run.exported(over_nfs=plan.workload.over_nfs):
         ordinary = _fill(run, server)
     state = run.record.manifest.pool
     assert state, "_build_pool has filled it in"

@@ -22,7 +22,7 @@ from kit.hosts.identity import HostIdentity, read_identity
 from kit.hosts.known_hosts import HostKeyRefused
 from kit.instruments.machine import power_counters
 from kit.plan import power_steps
-from kit.recovery import power_undos, undo, work_directory
+from kit.recovery import power_undos, work_directory
 from kit.rules.power import cut_devices
 from kit.setup import reimport, server_setup
 from kit.setup.bench import Bench, Storage
@@ -142,14 +142,10 @@ class RealCut:
         return self.power.scope == "server"
 
     def cut(self) -> int | None:
-        site, journal = self.run.site, self.run.journal
         step = power_steps.cut(self.power, power_steps.what(self.run.plan))
-        host = site.controller if step.host == power_undos.CONTROLLER else site.server
-        assert host is not None and step.undo is not None
         self._before_cut()
-        with journal.step(step.name, **step.details):
-            self.pending = undo.register(journal, step.host, host, step.undo)
-            power_undos.run_own(host, step.commands[0].argv, "off")
+        with self.run.step(step) as self.pending:
+            power_undos.run_own(self.run.hosts[step.host], step.commands[0].argv, "off")
             self._await_gone()
         return None
 
@@ -215,9 +211,7 @@ class RealCut:
     def stay(self) -> None:
         self.power_on()
         if not self.of_server:
-            self._await_device(self.power.back_within / 1e9)
-            assert self.run.site.guard, "a real site is guarded"
-            self.run.site.guard.take_again(locks=False)
+            self._await_device()
 
     def settle(self) -> None:
         _settle(self.server, self.bench.storage, (self.path,))
@@ -234,25 +228,21 @@ class RealCut:
     def come_back(self) -> None:
         """Server or device, the same as before; without the pool. Raises HostError, SafetyRefusal."""
         self.power_on()
-        within_s = self.power.back_within / 1e9
         if self.of_server:
             assert self.before
-            Booting(
-                self.run, self.before, f"`{shlex.join(self.power.on)[:200]}` turned its power on", "[power]"
-            ).wait(within_s)
+            after = f"`{shlex.join(self.power.on)[:200]}` turned its power on"
+            Booting(self.run, self.before, after, "[power]").wait(self.power.back_within / 1e9)
             take_again(self.run)
         else:
-            self._await_device(within_s)
-            assert self.run.site.guard, "a real site is guarded"
-            # Serial and size are looked at again, before anything touches it.
-            self.run.site.guard.take_again(locks=False)
+            self._await_device()
 
     def rescue(self) -> None:
         if self.pending is not None:
             with contextlib.suppress(KitError):
                 self.bring_back()
 
-    def _await_device(self, within_s: float) -> None:
+    def _await_device(self) -> None:
+        within_s = self.power.back_within / 1e9
         end = time.monotonic() + within_s
         while not self._is_there():
             if time.monotonic() > end:
@@ -262,6 +252,9 @@ class RealCut:
                 )
             time.sleep(_POLL_S)
         udev.settle(self.server)
+        assert self.run.site.guard, "a real site is guarded"
+        # Serial and size are looked at again, before anything touches it.
+        self.run.site.guard.take_again(locks=False)
 
     def counts(self) -> Counts:
         found: Counts = {}
@@ -272,8 +265,7 @@ class RealCut:
             if counted:
                 words = {"{path}": path, "{serial}": device.serial or ""}
                 argv = tuple(_filled(word, words) for word in counted)
-                host = self.run.site.controller if self.power.host == "controller" else self.server
-                assert host
+                host = self.run.hosts[self.power.host]
                 found[device.name] = power_counters.parse_own(power_undos.run_own(host, argv, "count"))
             else:
                 found[device.name] = power_counters.read(self.server, path)

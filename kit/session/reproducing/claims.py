@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -86,9 +86,6 @@ class DocumentedClaim:
     tiers: tuple[ClaimedTier, ...] = ()
     ratios: tuple[ClaimedRatio, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     @property
     def head(self) -> str:
         return (
@@ -141,9 +138,6 @@ class Reproduction:
     @property
     def exit_code(self) -> int:
         return _CODES[self.state]
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     def lines(self, width: int) -> Iterator[str]:
         yield f"{self.state.upper()}  {self.claim}, by run {self.run}"
