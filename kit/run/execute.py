@@ -36,7 +36,7 @@ from kit.run.phase import PhaseResult, probes_of, run_phase, traced
 from kit.run.power import loss, restart
 from kit.run.resume import Earlier, check_same_hosts
 from kit.run.teardown import explained, lab_ended, read_settings, tear_down, why_gone
-from kit.run.warmup import advice, warm_up, without_log
+from kit.run.warmup import advice, warm_up
 from kit.setup import (
     appliance_setup,
     array_setup,
@@ -51,7 +51,7 @@ from kit.setup.bench import Bench
 from kit.setup.context import Context
 from kit.setup.record import RunRecord
 from kit.setup.site import Site, recorded_site
-from kit.sizes.workload_sizes import planned_tiers, tiers_asked
+from kit.sizes.workload_sizes import planned_tiers
 from kit.store import json_file, run_directory, tables
 from kit.store.phase import Phase as StoredPhase
 from kit.trace.nfsd_tracer import Tracer
@@ -290,9 +290,7 @@ def _warm_up(run: Context, bench: Bench, warmup: Warmup, job: FioJob, *, despite
     workload = run.plan.workload
     exported = run.exported(over_nfs=workload.over_nfs)
     with run.progress.step("warming up"), run.journal.step("warm up"), exported:
-        gated, logged = "l2arc" in tiers_asked(workload), not without_log(workload)
-        options = {"gated": gated, "logged": logged, "over_nfs": workload.over_nfs}
-        gate = warm_up(bench, warmup, job, workload.file_set.file, progress=run.progress, **options)
+        gate = warm_up(bench, workload, job, run.progress)
     if gate is None:
         return
     run.record.fill(warmup=gate)

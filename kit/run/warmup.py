@@ -20,6 +20,7 @@ from kit.run.phase import drive, load_on
 from kit.setup.bench import Bench, Storage
 from kit.setup.long_step import StepPace
 from kit.sizes.tier_sizes import Tiers
+from kit.sizes.workload_sizes import tiers_asked
 from kit.store.parts.machine import Warmup as StoredWarmup
 
 _TROUBLE = ("l2_abort_lowmem", "l2_io_error", "l2_cksum_bad")
@@ -28,32 +29,24 @@ _ARC_PARTS = ("size", "data_size", "metadata_size", "hdr_size", "l2_hdr_size", "
 _PART_BYTES, _READ_DEADLINE_S = 512 << 20, 3600.0
 
 
-def without_log(workload: Workload) -> bool:
-    """Whether the warm-up's load has no log of every I/O, which fio keeps in memory and nobody reads."""
-    warmup = workload.warmup
-    is_long = warmup is not None and warmup.duration > fio.LONGEST_EVERY_IO_NS
-    return is_long or any(phase.log == "histograms" for phase in workload.phase)
+def _is_logged(warmup: Warmup, workload: Workload) -> bool:
+    """Whether fio logs every I/O of the warm-up, as of a phase: it keeps that in memory, and nobody reads it."""
+    is_short = warmup.duration <= fio.LONGEST_EVERY_IO_NS
+    return is_short and all(phase.log != "histograms" for phase in workload.phase)
 
 
 def warm_up(
-    bench: Bench,
-    warmup: Warmup,
-    job: FioJob,
-    file: str,
-    *,
-    gated: bool = True,
-    logged: bool = True,
-    over_nfs: bool = True,
-    progress: Progress | None = None,
+    bench: Bench, workload: Workload, job: FioJob, progress: Progress | None = None
 ) -> StoredWarmup | None:
-    """Read the begin of the working set `file`, drive the load untraced, then watch windows.
+    """Read the begin of the working set, drive the load untraced, then watch windows.
 
-    The load is the first client's: what it warms is at the server, for every client. `gated`: whether any
-    phase asks for the L2ARC. `logged`: with a log of every I/O, as a phase. `over_nfs`: or on the server.
-    Returns when the gate opens or its deadline is over; None without a gate, as on an appliance.
-    Raises MeasurementUnknown if the load fails.
+    The load is the first client's: what it warms is at the server, for every client. Returns when the gate
+    opens or its deadline is over; None without a gate: on an appliance, and where no phase asks for the
+    L2ARC. Raises MeasurementUnknown if the load fails.
     """
-    storage, worker = bench.storage, bench.workers(over_nfs=over_nfs)[0]
+    warmup, file = workload.warmup, workload.file_set.file
+    assert warmup, "the workload has one"
+    storage, worker = bench.storage, bench.workers(over_nfs=workload.over_nfs)[0]
     client = worker.host
     if warmup.read_first and storage:
         read_first(storage, file, warmup.read_first, progress)
@@ -62,12 +55,13 @@ def warm_up(
         argv = fio.read_through_command(f"{bench.mount}/{file}", warmup.read_first, direct=True)
         ordinary_user.check_working_set(client, bench.mount, file, as_root=not bench.ordinary)
         client.run(ordinary_user.ordinary(argv) if bench.ordinary else argv, deadline_s=_READ_DEADLINE_S)
-    load = load_on(bench, [worker], WARM_UP, job, warmup.duration, logged=logged)
+    load = load_on(bench, [worker], WARM_UP, job, warmup.duration, logged=_is_logged(warmup, workload))
     load.prepare()
     if drive(bench, load, warmup.duration).by == "user":
         raise KeyboardInterrupt
     if load.problems:
         raise MeasurementUnknown(f"the warm-up load failed: {'; '.join(load.problems)}")
+    gated = "l2arc" in tiers_asked(workload)
     return _watch(bench.site.clock, storage, warmup) if storage and gated else None
 
 

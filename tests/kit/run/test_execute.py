@@ -268,7 +268,7 @@ def test_a_cold_l2arc_ends_the_run_unless_the_user_wants_it(
     plan: Plan, run: run_directory.RunDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = Warmup(l2arc_bytes=5, fed_bytes=(0,), problems=("the L2ARC is not warm",))
-    monkeypatch.setattr(execute_module, "warm_up", lambda *_, gated, **_more: gate if gated else None)
+    monkeypatch.setattr(execute_module, "warm_up", lambda *_: gate)
     warmup = plan.workload.warmup
     assert warmup is not None
     bench, job = cast(Bench, None), plan.jobs[warmup.job]
