@@ -156,9 +156,8 @@ def _listed(path: Path) -> ListedRun:
         if not os.path.lexists(run.path / "manifest.json"):
             return ListedRun(**known, sentence="It has not ended, or was killed: it has no manifest.")
         manifest = read_manifest(run)
-        known |= {
-            key: value for key in ("run", "workload", "started_utc") if (value := getattr(manifest, key))
-        }
+        of_manifest = {key: getattr(manifest, key) for key in ("run", "workload", "started_utc")}
+        known |= {key: value for key, value in of_manifest.items() if value}
         if not os.path.lexists(run.path / "summary.json"):
             return ListedRun(**known, sentence=f"Not analysed yet: hsp show {path}")
         summary = read_summary(run)
