@@ -68,8 +68,6 @@ class Execution:
     """What a run collected so far. `failure`: the error that ended it."""
 
     record: RunRecord
-    latency: list[pl.DataFrame] = field(default_factory=list)
-    keys: list[pl.DataFrame] = field(default_factory=list)
     interrupted: bool = False
     left: list[Leftover] = field(default_factory=list)
     failure: Exception | None = None
@@ -107,7 +105,7 @@ def execute(
     record = RunRecord(manifests.new_manifest(plan, site, run_dir, command))
     outcome = Execution(record)
     if earlier:
-        earlier.hand_on(record, outcome.latency, outcome.keys)
+        earlier.hand_on(record)
     recorder = Recorder(run_dir.raw / "commands.jsonl")
     site = recorded_site(site, recorder)
     with closing(recorder), ExitStack() as stack:
@@ -120,7 +118,7 @@ def execute(
         started, before = time.monotonic(), None
         try:
             before = _look_at_hosts(run, look)
-            _run_steps(run, outcome, earlier, despite_warm_up, observe, live)
+            _run_steps(run, earlier, despite_warm_up, observe, live)
         except KeyboardInterrupt:
             outcome.interrupted = True
             record.add_problems("interrupted", "interrupted by the user")
@@ -159,7 +157,7 @@ def _tell_notes(run: Context) -> None:
 def _store_last(run_dir: run_directory.RunDir, outcome: Execution) -> None:
     """As _store; an error is in the outcome."""
     try:
-        _store(run_dir, outcome)
+        _store(run_dir, outcome.record)
     except Exception as error:
         outcome.failure = outcome.failure or error
 
@@ -205,12 +203,7 @@ def _refuse_leftovers(site: Site) -> None:
 
 
 def _run_steps(
-    run: Context,
-    outcome: Execution,
-    earlier: Earlier | None,
-    despite_warm_up: bool,
-    observe: bool,
-    live: bool,
+    run: Context, earlier: Earlier | None, despite_warm_up: bool, observe: bool, live: bool
 ) -> None:
     server, record, workload = run.site.server, run.record, run.plan.workload
     with run.progress.step("checking server and clients"), run.journal.step("check"):
@@ -223,13 +216,13 @@ def _run_steps(
             check_same_hosts(earlier.manifest.versions or {}, record.manifest.versions or {})
     for step in steps.work_directories(run.plan, run.names, run.token):
         run.perform(step)
-    bench, jobs, measured = _set_up(run, server, tools, outcome)
+    bench, jobs, measured = _set_up(run, server, tools)
     if measured and not workload.on_devices:
         bench = replace(bench, live=live)
         if workload.warmup:
             _warm_up(run, bench, workload.warmup, jobs[workload.warmup.job], despite=despite_warm_up)
         phases = [each for each in workload.phase if not each.on_devices]
-        bench, _ = _run_phases(run, bench, jobs, outcome, phases)
+        bench, _ = _run_phases(run, bench, jobs, phases)
     if observe:
         _observe(run, bench, jobs)
     if workload.power_loss:
@@ -248,7 +241,7 @@ def _run_steps(
 
 
 def _set_up(
-    run: Context, server: Host | None, tools: tuple[ZfsVersion, TracingSupport] | None, outcome: Execution
+    run: Context, server: Host | None, tools: tuple[ZfsVersion, TracingSupport] | None
 ) -> tuple[Bench, dict[str, FioJob], bool]:
     """The bench of the phases with a pool, after those on bare devices; their jobs.
 
@@ -260,7 +253,7 @@ def _set_up(
     on_devices = [phase for phase in run.plan.workload.phase if phase.on_devices]
     if on_devices:
         bench = device_setup.bench(run, server, prepared)
-        bench, measured = _run_phases(run, bench, run.plan.jobs, outcome, device_setup.possible(run))
+        bench, measured = _run_phases(run, bench, run.plan.jobs, device_setup.possible(run))
         if tools is None or not measured:
             return bench, run.plan.jobs, measured
     assert tools is not None, "a workload has phases on devices, or a pool"
@@ -301,19 +294,19 @@ def _warm_up(run: Context, bench: Bench, warmup: Warmup, job: FioJob, *, despite
 
 
 def _run_phases(
-    run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Execution, phases: Sequence[Phase]
+    run: Context, bench: Bench, jobs: dict[str, FioJob], phases: Sequence[Phase]
 ) -> tuple[Bench, bool]:
     """Those of the phases that are not measured yet, with a tracer for those in a row with the same probes;
     the bench after them, and False if a load failed."""
     for group in tracer_groups(phases, partial(probes_of, bench)):
-        bench, goes_on = _run_group(run, bench, jobs, outcome, group)
+        bench, goes_on = _run_group(run, bench, jobs, group)
         if not goes_on:
             return bench, False
     return bench, True
 
 
 def _run_group(
-    run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Execution, phases: Sequence[Phase]
+    run: Context, bench: Bench, jobs: dict[str, FioJob], phases: Sequence[Phase]
 ) -> tuple[Bench, bool]:
     """As _run_phases, of phases with one tracer."""
     manifest = run.record.manifest
@@ -335,7 +328,7 @@ def _run_group(
             if phase.name in measured:
                 bench = _without(run, bench, phase)
                 continue
-            bench, result = _measure(run, bench, phase, jobs[phase.load], tracer, outcome)
+            bench, result = _measure(run, bench, phase, jobs[phase.load], tracer)
             if result.interrupted:
                 raise KeyboardInterrupt
             # A server that does not answer would take its deadline of every phase that follows.
@@ -365,7 +358,7 @@ def _writes(phases: Sequence[Phase], jobs: dict[str, FioJob]) -> bool:
 
 
 def _measure(
-    run: Context, bench: Bench, phase: Phase, job: FioJob, tracer: Tracer | None, outcome: Execution
+    run: Context, bench: Bench, phase: Phase, job: FioJob, tracer: Tracer | None
 ) -> tuple[Bench, PhaseResult]:
     """One phase, stored before the journal says that it is done: a run that goes on relies on it."""
     with run.progress.step(f"measuring: {phase.title}"), run.journal.step(f"phase {phase.name}"):
@@ -404,21 +397,21 @@ def _measure(
             # With a result: what was scheduled could not be undone after it.
             rescue = phase.log == "histograms" and not result
             if kept := parts.rescued(run.run_dir, tried, before) if rescue else result:
-                _add(run, outcome, kept.entry, kept)
+                _add(run.record, kept.entry, kept)
             raise
         entry = schedule.checked(bench, phase, result.entry)
-        _add(run, outcome, joined(before, entry) if before else entry, result)
-        _store(run.run_dir, outcome)
+        _add(run.record, joined(before, entry) if before else entry, result)
+        _store(run.run_dir, run.record)
     return bench, result
 
 
-def _add(run: Context, outcome: Execution, entry: StoredPhase, measured: PhaseResult | parts.Partial) -> None:
+def _add(record: RunRecord, entry: StoredPhase, measured: PhaseResult | parts.Partial) -> None:
     """A phase with its `entry`."""
-    run.record.add_phase(entry)
-    outcome.latency.append(measured.latency)
+    record.add_phase(entry)
+    record.latency.append(measured.latency)
     if isinstance(measured, PhaseResult):
-        outcome.keys += [] if measured.keys is None else [measured.keys]
-        run.record.add_notes(*measured.notes)
+        record.keys += [] if measured.keys is None else [measured.keys]
+        record.add_notes(*measured.notes)
 
 
 def _without(run: Context, bench: Bench, phase: Phase) -> Bench:
@@ -436,9 +429,9 @@ def _without(run: Context, bench: Bench, phase: Phase) -> Bench:
     return replace(bench, storage=replace(bench.storage, log_devices=()))
 
 
-def _store(run_dir: run_directory.RunDir, outcome: Execution) -> None:
+def _store(run_dir: run_directory.RunDir, record: RunRecord) -> None:
     empty = pl.DataFrame(schema=tables.LATENCY_SCHEMA)
-    tables.write_latency(run_dir, pl.concat([empty, *outcome.latency]))
-    if outcome.keys:
-        tables.write_keys(run_dir, pl.concat(outcome.keys))
-    json_file.write_json(run_dir.path / "manifest.json", outcome.record.manifest.as_json())
+    tables.write_latency(run_dir, pl.concat([empty, *record.latency]))
+    if record.keys:
+        tables.write_keys(run_dir, pl.concat(record.keys))
+    json_file.write_json(run_dir.path / "manifest.json", record.manifest.as_json())

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import polars as pl
 
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase, ProblemCode, problems_of
@@ -15,9 +17,14 @@ _PAUSE_NS = 1_000_000_000
 
 @dataclass
 class RunRecord:
-    """Steps replace the manifest, which is itself frozen, by one that says more."""
+    """Steps replace the manifest, which is itself frozen, by one that says more.
+
+    `latency`, `keys`: rows of these tables, of phases that were measured.
+    """
 
     manifest: Manifest
+    latency: list[pl.DataFrame] = field(default_factory=list)
+    keys: list[pl.DataFrame] = field(default_factory=list)
 
     @property
     def end_ns(self) -> int:

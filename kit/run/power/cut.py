@@ -263,8 +263,8 @@ class RealCut:
                 continue
             path, counted = self.run.site.device_paths[device.name], self.power.count
             if counted:
-                words = {"{path}": path, "{serial}": device.serial or ""}
-                argv = tuple(_filled(word, words) for word in counted)
+                serial = device.serial or ""
+                argv = tuple(word.replace("{path}", path).replace("{serial}", serial) for word in counted)
                 host = self.run.hosts[self.power.host]
                 found[device.name] = power_counters.parse_own(power_undos.run_own(host, argv, "count"))
             else:
@@ -391,12 +391,6 @@ def sleep(host: Host, clock: Clock, time_ns: int) -> None:
     if time_ns:
         seconds = clock.to_host_ns(time_ns) / 1e9
         host.run(["sleep", f"{seconds:.6f}"], deadline_s=seconds + 300)
-
-
-def _filled(word: str, words: dict[str, str]) -> str:
-    for name, value in words.items():
-        word = word.replace(name, value)
-    return word
 
 
 def _block_devices(host: Host) -> set[str]:
