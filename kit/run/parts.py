@@ -316,18 +316,13 @@ def _requests(cells: Cells) -> int:
 
 def _bin_extremes(cells: Cells, server: str) -> list[Extreme]:
     """The ends of the bins: the tracer tells the exact ones at its end alone."""
-    ends = cells.group_by("op", "tier").agg(
-        pl.col("bin").min().alias("low"), pl.col("bin").max().alias("high")
-    )
-    made = []
-    for op, tier, low, high in ends.sort("op", "tier").iter_rows():
-        lows, highs = bin_edges(pl.Series([low, high], dtype=pl.Int64).to_numpy())
-        made.append(
-            Extreme(
-                layer=SERVER, host=server, op=op, tier=tier, min_ns=int(lows[0]), max_ns=int(highs[1]) - 1
-            )
-        )
-    return made
+    ends = cells.group_by("op", "tier").agg(low=pl.col("bin").min(), high=pl.col("bin").max())
+    ends = ends.sort("op", "tier")
+    lows, highs = bin_edges(ends["low"].to_numpy())[0], bin_edges(ends["high"].to_numpy())[1]
+    return [
+        Extreme(layer=SERVER, host=server, op=op, tier=tier, min_ns=int(low), max_ns=int(high) - 1)
+        for op, tier, low, high in zip(ends["op"], ends["tier"], lows, highs, strict=True)
+    ]
 
 
 def _apart(clients: Sequence[_Client], cells: Cells, trace: Trace, grid: IntervalGrid) -> int:
