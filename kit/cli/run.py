@@ -194,8 +194,8 @@ def run(
     """
     again = named_run(find_run(resume, results)).path if resume else None
     refuse_unused(context, {"a run that is resumed": resume})
-    sets = [*(sets or ()), *_of_replay(capture, speed)]
-    side, series = _chosen(workload, testbed, again, sets, length, agree or ())
+    sets = [*(sets or ()), *_of_replay(capture, speed), *as_set(length)]
+    side, series = _chosen(workload, testbed, again, sets, agree or ())
     sides = _sides(side, versus_workload or "", versus)
     _refuse_unused(context, sides, count)
     request = Request(
@@ -264,18 +264,13 @@ def _known(path: Path | None, side: Side, b: str) -> tuple[Known, ...]:
 
 
 def _chosen(
-    workload: str | None,
-    testbed: Path | None,
-    resume: Path | None,
-    given: list[str] | None,
-    length: str | None,
-    agreed: Sequence[str],
+    workload: str | None, testbed: Path | None, resume: Path | None, sets: list[str], agreed: Sequence[str]
 ) -> tuple[Side, Series | None]:
     """What is measured where; of a series that is resumed, that, too. Raises ConfigError."""
     side, series = (
         resumed(resume)
         if resume is not None and is_series(resume)
-        else (_side(workload, testbed, resume, [*(given or ()), *as_set(length)]), None)
+        else (_side(workload, testbed, resume, sets), None)
     )
     if resume is not None:
         resuming.agree(resume, side, agreed, ask if sys.stdin.isatty() else None)
@@ -283,11 +278,11 @@ def _chosen(
     return side, series
 
 
-def _side(workload: str | None, testbed: Path | None, resume: Path | None, given: list[str] | None) -> Side:
+def _side(workload: str | None, testbed: Path | None, resume: Path | None, sets: list[str]) -> Side:
     """Workload and testbed of the run; for a resumed run, those of its plan. Raises ConfigError."""
     if resume is None:
         if workload is None:
             raise ConfigError("no workload is given", "for example `hsp run top-speeds`")
-        return Side.of(workload, testbed, given or ())
-    workload_path, testbed_path, sets, device = sources(resume)
-    return Side(str(workload_path), testbed_path, sets, device=device)
+        return Side.of(workload, testbed, sets)
+    workload_path, testbed_path, stored_sets, device = sources(resume)
+    return Side(str(workload_path), testbed_path, stored_sets, device=device)
