@@ -21,8 +21,6 @@ from kit.session import new_testbed
 from kit.setup.remote_site import open_server
 
 _TEMPLATES = Path(__file__).parents[1] / "config" / "templates"
-
-
 _candidate = partial(typer.Option, rich_help_panel="Drives to choose from")
 DirectoryOption = Annotated[Path, typer.Option("--directory", "-C", metavar="DIR", help="Where to write it.")]
 CandidatesOption = Annotated[bool, _candidate("--candidates", help="They are: which one to buy?")]

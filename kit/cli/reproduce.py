@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -69,7 +70,7 @@ def reproduce(
             measured[claim.workload] = _measured(claim, results)
         judged.append(claims.judge(claim, given or measured[claim.workload]))
     if json_output:
-        emit_json({"format": 1, "claims": [each.as_json() for each in judged]})
+        emit_json({"format": 1, "claims": [asdict(each) for each in judged]})
     else:
         emit_text(line for each in judged for line in (*each.lines(terminal_width()), ""))
     states = {each.state: each.exit_code for each in judged}
@@ -99,7 +100,7 @@ def _measured(claim: claims.DocumentedClaim, results: Path) -> RunDir:
 
 def _show(wanted: Sequence[claims.DocumentedClaim], json_output: bool) -> None:
     if json_output:
-        emit_json({"format": 1, "claims": [each.as_json() for each in wanted]})
+        emit_json({"format": 1, "claims": [asdict(each) for each in wanted]})
         return
     for each in wanted:
         width = terminal_width()

@@ -194,24 +194,24 @@ def run(
     """
     again = named_run(find_run(resume, results)).path if resume else None
     refuse_unused(context, {"a run that is resumed": resume})
-    sets = [*(sets or ()), *_of_replay(capture, speed)]
-    side, series = _chosen(workload, testbed, again, sets, length, agree or ())
-    b = versus_workload or (side.workload if versus is not None else "")
-    _refuse_unused(context, side, b, versus, count)
+    sets = [*(sets or ()), *_of_replay(capture, speed), *as_set(length)]
+    side, series = _chosen(workload, testbed, again, sets, agree or ())
+    sides = _sides(side, versus_workload or "", versus)
+    _refuse_unused(context, sides, count)
     request = Request(
         results, ImageInputs(suite, tuple(pin or ()), kernel), json_output, junit,
         erase_serials=tuple(erase_serial or ()), resume=again, count=count,
         until=parse_width(until) if until else None, across=tuple(across or ()), seed=seed,
         age_again=age_again, beside_other_pools=beside_other_pools, cut_other_pools=cut_other_pools,
         despite_warm_up=despite_warm_up, observer_effect=observer_effect, live=live,
-        known=_known(known, side, versus_workload), agreed=tuple(agree or ()),
+        known=_known(known, side, versus_workload or ""), agreed=tuple(agree or ()),
     )  # fmt: skip
     cells, quick = (series.only, series.quick) if series else (tuple(only or ()), quick)
-    planned = None if b else side.sweep(cells, quick=quick)
+    planned = side.sweep(cells, quick=quick) if len(sides) == 1 else None
     if planned is not None:
         raise typer.Exit(measure_sweep(side, planned, request, _told(planned)))
-    is_one = not b and count == 1
-    raise typer.Exit(once(side, request) if is_one else repeat(_sides(side, b, versus), request, Progress()))
+    is_one = len(sides) == 1 and count == 1
+    raise typer.Exit(once(side, request) if is_one else repeat(sides, request, Progress()))
 
 
 def _of_replay(capture: Path | None, speed: float | None) -> Iterator[str]:
@@ -231,15 +231,15 @@ def _told(planned: SweepPlan) -> Progress:
 
 
 def _sides(a: Side, b: str, versus: Path | None) -> list[Side]:
-    """`b`: the workload of B, "" without; `versus`: its testbed, None: that of A."""
-    if not b:
-        return [a]
-    return [a, Side(b, versus, a.sets) if versus else replace(a, workload=b)]
+    """A, and B if it is named: `b`, its workload ("": that of A), on `versus` (None: the testbed of A)."""
+    if versus:
+        return [a, Side(b or a.workload, versus, a.sets)]
+    return [a, replace(a, workload=b)] if b else [a]
 
 
-def _refuse_unused(context: typer.Context, side: Side, b: str, versus: Path | None, count: int) -> None:
-    """Refuse options without effect. `b`: the workload of B, "" without. Raises ConfigError."""
-    sides = _sides(side, b, versus)
+def _refuse_unused(context: typer.Context, sides: Sequence[Side], count: int) -> None:
+    """Refuse options without effect. Raises ConfigError."""
+    b = len(sides) > 1
     in_lab, sweeps = [each.read_testbed().is_lab for each in sides], [each.sweeps for each in sides]
     if context.params["live"] and (b or count > 1 or any(sweeps)):
         Progress().note("--live: no view of a series; `hsp show RUN --live` shows one of its runs")
@@ -255,27 +255,22 @@ def _refuse_unused(context: typer.Context, side: Side, b: str, versus: Path | No
     })  # fmt: skip
 
 
-def _known(path: Path | None, side: Side, b: str | None) -> tuple[Known, ...]:
-    """The known failures of `--known`, of checks of either side. Raises ConfigError."""
+def _known(path: Path | None, side: Side, b: str) -> tuple[Known, ...]:
+    """The known failures of `--known`, of checks of either side's workload. Raises ConfigError."""
     if path is None:
         return ()
-    checks = [each.checks() for each in (side, *([replace(side, workload=b)] if b else []))]
+    checks = [each.checks() for each in _sides(side, b, None)]
     return read_known(path, [p for phases, _ in checks for p in phases], [e for _, of in checks for e in of])
 
 
 def _chosen(
-    workload: str | None,
-    testbed: Path | None,
-    resume: Path | None,
-    given: list[str] | None,
-    length: str | None,
-    agreed: Sequence[str],
+    workload: str | None, testbed: Path | None, resume: Path | None, sets: list[str], agreed: Sequence[str]
 ) -> tuple[Side, Series | None]:
     """What is measured where; of a series that is resumed, that, too. Raises ConfigError."""
     side, series = (
         resumed(resume)
         if resume is not None and is_series(resume)
-        else (_side(workload, testbed, resume, [*(given or ()), *as_set(length)]), None)
+        else (_side(workload, testbed, resume, sets), None)
     )
     if resume is not None:
         resuming.agree(resume, side, agreed, ask if sys.stdin.isatty() else None)
@@ -283,11 +278,11 @@ def _chosen(
     return side, series
 
 
-def _side(workload: str | None, testbed: Path | None, resume: Path | None, given: list[str] | None) -> Side:
+def _side(workload: str | None, testbed: Path | None, resume: Path | None, sets: list[str]) -> Side:
     """Workload and testbed of the run; for a resumed run, those of its plan. Raises ConfigError."""
     if resume is None:
         if workload is None:
             raise ConfigError("no workload is given", "for example `hsp run top-speeds`")
-        return Side.of(workload, testbed, given or ())
-    workload_path, testbed_path, sets, device = sources(resume)
-    return Side(str(workload_path), testbed_path, sets, device=device)
+        return Side.of(workload, testbed, sets)
+    workload_path, testbed_path, stored_sets, device = sources(resume)
+    return Side(str(workload_path), testbed_path, stored_sets, device=device)

@@ -39,8 +39,6 @@ from reports.verdict.slog_write_cache import CacheVerdict, judge
 
 _WRITES_HELP = "Writes of each size; of large ones, 256 MiB. A p99.9 takes 3688."
 _MOST_REASONS = 5
-
-
 DevicesArgument = Annotated[
     list[str],
     typer.Argument(
@@ -50,8 +48,6 @@ DevicesArgument = Annotated[
         "machine. All on them is lost. Several are put side by side.",
     ),
 ]
-
-
 FormatOption = Annotated[
     Literal["text", "json", "row"] | None,
     output("--format", help="What to print; row: a line of JSON to share, without serial and host."),

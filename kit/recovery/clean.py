@@ -239,43 +239,37 @@ def _check_agreed(run: Path, record: Record, agreed: str) -> bool:
     return known
 
 
+@dataclass
 class _Cleaner:
     """Undoes one after the other. `known`: this machine's kit made the run; `lost_one`: it has just lost a
     host."""
 
-    def __init__(
-        self,
-        run: str,
-        journal: Journal,
-        record: Record,
-        stored: StoredHosts,
-        known: bool,
-        *,
-        lost_one: bool,
-    ) -> None:
-        self.hosts: dict[str, Host] = {}
-        self.journal = journal
-        # What was tried before the hosts were contacted, by the undo's number: it is not tried twice.
-        self.failed: dict[int, KitError] = {}
-        self._run, self._record = run, record
-        self._stored, self._known, self._lost_one = stored, known, lost_one
-        self._allowed: dict[str, Allowed | KitError] = {}
-        self._lost: set[str] = set()
+    run: str
+    journal: Journal
+    record: Record
+    stored: StoredHosts
+    known: bool
+    lost_one: bool
+    hosts: dict[str, Host] = field(default_factory=dict)
+    # What was tried before the hosts were contacted, by the undo's number: it is not tried twice.
+    failed: dict[int, KitError] = field(default_factory=dict)
+    allowed: dict[str, Allowed | KitError] = field(default_factory=dict)
+    lost: set[str] = field(default_factory=set)
 
     def undo(self, item: Undo, left: frozenset[str]) -> None:
         """Raises KitError."""
-        if self._stored.in_lab:
+        if self.stored.in_lab:
             # The guest ended with the run.
             return
         if item.number in self.failed:
             raise self.failed[item.number]
-        if item.host in self._stored.addresses and item.host not in self.hosts:
-            raise HostLost(f"{self._stored.addresses[item.host]} was not reached")
+        if item.host in self.stored.addresses and item.host not in self.hosts:
+            raise HostLost(f"{self.stored.addresses[item.host]} was not reached")
         proven = item.host in self.hosts and self._look(item.host) == "proven"
-        undo.undo(item, self.hosts, left, self._run, real_devices=True, proven=proven, lost=self._lost)
+        undo.undo(item, self.hosts, left, self.run, real_devices=True, proven=proven, lost=self.lost)
 
     def by_hand(self, item: Undo) -> tuple[str, ...]:
-        return undo.by_hand(item, {**self._stored.addresses, **self._names}, self._run)
+        return undo.by_hand(item, {**self.stored.addresses, **self._names}, self.run)
 
     @property
     def _names(self) -> dict[str, str]:
@@ -284,11 +278,11 @@ class _Cleaner:
     @property
     def short_names(self) -> dict[str, str]:
         """Of the hosts, also of those that are not reached."""
-        addresses = self._stored.addresses.items()
+        addresses = self.stored.addresses.items()
         return {key: parse_address(each).name for key, each in addresses} | self._names
 
     def _rebooted(self, key: str, now: HostIdentity) -> bool:
-        then = self._record.hosts.get(key)
+        then = self.record.hosts.get(key)
         return then is not None and then.boot_id != now.boot_id
 
     def may_touch(self, key: str) -> bool:
@@ -299,12 +293,12 @@ class _Cleaner:
 
     def _look(self, key: str) -> Allowed:
         """What may be undone on the host; it is looked at once. Raises KitError: nothing."""
-        if key not in self._allowed:
+        if key not in self.allowed:
             try:
-                self._allowed[key] = self._allow(key, self.hosts[key])
+                self.allowed[key] = self._allow(key, self.hosts[key])
             except KitError as error:
-                self._allowed[key] = error
-        allowed = self._allowed[key]
+                self.allowed[key] = error
+        allowed = self.allowed[key]
         if isinstance(allowed, KitError):
             raise allowed
         return allowed
@@ -312,8 +306,8 @@ class _Cleaner:
     def _allow(self, key: str, host: Host) -> Allowed:
         allowed = self._allowed_by_token(key, host)
         # A host that hears nothing of the kit ends the run's commands by itself.
-        more_s = SILENCE_S if self._lost_one else 0.0
-        writers.refuse_any(host, self._run, self._devices(key), more_s)
+        more_s = SILENCE_S if self.lost_one else 0.0
+        writers.refuse_any(host, self.run, self._devices(key), more_s)
         return allowed
 
     def _devices(self, key: str) -> list[str]:
@@ -322,34 +316,34 @@ class _Cleaner:
         for item in self.journal.pending:
             if item.host == key:
                 with contextlib.suppress(KitError):
-                    used += undo.action_of(item, self._run, real_devices=True).devices_used
+                    used += undo.action_of(item, self.run, real_devices=True).devices_used
         return used
 
     def _allowed_by_token(self, key: str, host: Host) -> Allowed:
-        then, now = self._record.hosts.get(key), read_identity(host)
+        then, now = self.record.hosts.get(key), read_identity(host)
         if then and then.machine_id != now.machine_id:
             raise SafetyRefusal(
                 f"{host.name} is another machine than the run's: machine id {now.machine_id}, "
                 f"the run's had {then.machine_id}",
                 "nothing was done there",
             )
-        owner = work_directory.owner(host, self._run, self._record.token_sha256)
+        owner = work_directory.owner(host, self.run, self.record.token_sha256)
         if owner == "this run":
             return "all"
         if owner == "another":
             raise SafetyRefusal(
-                f"{host.name}: {work_directory.path_of(self._run)} has the token of another run",
+                f"{host.name}: {work_directory.path_of(self.run)} has the token of another run",
                 "nothing was done there",
             )
         # The directory is made first and removed last. It has no token where a run, or the removal, was
         # interrupted; it is gone after a restart, and where the journal could not be written any more.
         only_directory = all(u.kind == work_directory.KIND for u in self.journal.pending if u.host == key)
-        if owner == "none" and (only_directory or self._known or self._rebooted(key, now)):
+        if owner == "none" and (only_directory or self.known or self._rebooted(key, now)):
             return "proven"
-        if only_directory and self._known:
+        if only_directory and self.known:
             return "proven"
         raise SafetyRefusal(
-            f"{host.name} does not have the token of the run in {work_directory.path_of(self._run)}",
+            f"{host.name} does not have the token of the run in {work_directory.path_of(self.run)}",
             "so it is not known whether what is there is the run's; nothing was done there",
         )
 

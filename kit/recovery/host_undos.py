@@ -23,12 +23,10 @@ class WorkDirectory(Action):
 
     kind = work_directory.KIND
     noun = "directory"
+    does = "remove {path} on {host}"
     is_last = True
     named = ("path",)
     path: WorkDirectoryPath
-
-    def text(self, host: str) -> str:
-        return f"remove {self.path} on {host}"
 
     def undo(self, host: Host) -> None:
         work_directory.remove(host, self.path)
@@ -48,12 +46,10 @@ class UndoTracer(Action):
 
     kind = "tracer"
     noun = "tracer"
+    does = "end the tracer on {host}"
     named = ("directory",)
     directory: WorkDirectoryPath
     mounts: bool = False
-
-    def text(self, host: str) -> str:
-        return f"end the tracer on {host}"
 
     def undo(self, host: Host) -> None:
         nfsd_tracer.end_left(host, self.directory)
@@ -76,15 +72,13 @@ class UndoTunable(Action):
     """
 
     kind = "tunable"
+    does = "set {name} back to {value}"
     name: Annotated[str, Field(pattern=rf"^{TUNABLE}$", max_length=80)]
     value: Number
     effect: MaybeNumber = ""
     set: MaybeNumber = ""
     machine_id: str = ""
     boot_id: str = ""
-
-    def text(self, host: str) -> str:
-        return f"set {self.name} back to {self.value}"
 
     def undo(self, host: Host) -> None:
         observed = tunables.read_tunables(host, [self.name])[self.name]
@@ -106,14 +100,12 @@ class UndoHostSetting(Action):
     """A file of kit.hosts.file_settings. `value`, `set`, `machine_id`, `boot_id`: as in Tunable."""
 
     kind = "host-setting"
+    does = "set {path} back to {value}"
     path: Annotated[str, Field(pattern=file_settings.PATH)]
     value: Annotated[str, Field(pattern=file_settings.VALUE)]
     set: Annotated[str, Field(pattern=file_settings.VALUE)]
     machine_id: str
     boot_id: str
-
-    def text(self, host: str) -> str:
-        return f"set {self.path} back to {self.value}"
 
     def undo(self, host: Host) -> None:
         observed = file_settings.read(host, self.path)

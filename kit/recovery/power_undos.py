@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shlex
 from typing import Annotated
 
@@ -13,14 +11,11 @@ from kit.core.errors import HostError
 from kit.hosts import file_settings
 from kit.hosts.base import Host
 from kit.hosts.local import LocalHost
-from kit.recovery.action import Action
+from kit.recovery.action import Action, Argv, digest_of
 
 CONTROLLER = "controller"
 """The journal's key of the machine that runs hsp."""
 DEADLINE_S = 300.0
-_Argv = Annotated[
-    list[Annotated[str, Field(min_length=1, max_length=600)]], Field(min_length=1, max_length=50)
-]
 
 
 class PowerOn(Action):
@@ -31,15 +26,13 @@ class PowerOn(Action):
 
     kind = "power"
     noun = "power that is off"
-    on: _Argv
+    does = "turn the power of {what} on"
+    on: Argv
     what: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9 _-]{0,599}$")]
 
     @property
     def permit(self) -> str:
-        return hashlib.sha256(json.dumps(["power", self.on]).encode()).hexdigest()
-
-    def text(self, host: str) -> str:
-        return f"turn the power of {self.what} on"
+        return digest_of("power", self.on)
 
     def undo(self, host: Host) -> None:
         run_own(host, tuple(self.on), "on")

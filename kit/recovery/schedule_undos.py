@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Annotated
 
 from pydantic import Field
 
 from kit.core.errors import HostError
-from kit.core.seed import RUN_ID
 from kit.hosts import file_settings
 from kit.hosts.base import Host, HostLost
 from kit.hosts.identity import HostIdentity, read_identity
 from kit.nfs import server_threads
-from kit.recovery.action import Action, DevicePath, PoolName
+from kit.recovery.action import Action, DevicePath, PoolName, RunId, digest_of
 from kit.recovery.journal import LeftAlone
 from kit.zfs import pool
 
@@ -24,17 +21,12 @@ class Online(Action):
 
     kind = "online"
     noun = "device that is offline"
+    does = "bring {device} of {pool} online again"
     named = ("pool", "run_id")
+    used = ("device",)
     pool: PoolName
-    run_id: Annotated[str, Field(pattern=rf"^{RUN_ID}$")]
+    run_id: RunId
     device: DevicePath
-
-    @property
-    def devices_used(self) -> list[str]:
-        return [self.device]
-
-    def text(self, host: str) -> str:
-        return f"bring {self.device} of {self.pool} online again"
 
     def undo(self, host: Host) -> None:
         """Nothing without the pool: its devices are not in use then."""
@@ -56,13 +48,11 @@ class NfsdThreads(Action):
 
     kind = "nfsd-threads"
     noun = "stopped NFS server"
+    does = "start the {value} threads of nfsd again"
     value: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,4}$")]
     listeners: list[Annotated[str, Field(pattern=server_threads.LISTENER)]]
     machine_id: str
     boot_id: str
-
-    def text(self, host: str) -> str:
-        return f"start the {self.value} threads of nfsd again"
 
     def undo(self, host: Host) -> None:
         """Only where nfsd is stopped: another number is somebody else's."""
@@ -90,6 +80,7 @@ class FaultCommand(Action):
 
     kind = "fault-command"
     noun = "fault"
+    does = "end the fault that `{argv[0]}` ends"
     argv: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=500)]], Field(min_length=1, max_length=50)
     ]
@@ -97,10 +88,7 @@ class FaultCommand(Action):
 
     @property
     def permit(self) -> str:
-        return hashlib.sha256(json.dumps([self.machine_id, "fault", self.argv]).encode()).hexdigest()
-
-    def text(self, host: str) -> str:
-        return f"end the fault that `{self.argv[0]}` ends"
+        return digest_of(self.machine_id, "fault", self.argv)
 
     def undo(self, host: Host) -> None:
         if read_identity(host).machine_id != self.machine_id:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from typing import Annotated
 
@@ -16,7 +14,7 @@ from kit.devices.serial import check_serial
 from kit.hosts import file_settings
 from kit.hosts.base import Host
 from kit.hosts.identity import read_identity
-from kit.recovery.action import Action, DevicePath
+from kit.recovery.action import Action, Argv, DevicePath, Serial, digest_of
 from kit.recovery.host_undos import not_ours
 from kit.recovery.journal import LeftAlone
 
@@ -28,9 +26,11 @@ class UndoWriteCache(Action):
     """
 
     kind = "write-cache"
+    does = "switch the write cache of {path} {value} again"
+    used = ("path",)
     device: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,30}$")]
     path: DevicePath
-    serial: Annotated[str, Field(max_length=500)] = ""
+    serial: Serial = ""
     tool: write_cache.ToolName
     value: write_cache.Value
     set: write_cache.Value
@@ -38,15 +38,8 @@ class UndoWriteCache(Action):
     boot_id: str
 
     @property
-    def devices_used(self) -> list[str]:
-        return [self.path]
-
-    @property
     def _cache(self) -> write_cache.WriteCache:
         return write_cache.WriteCache(self.device, self.path, self.tool, self.serial)
-
-    def text(self, host: str) -> str:
-        return f"switch the write cache of {self.path} {self.value} again"
 
     def undo(self, host: Host) -> None:
         if self.tool != "model":
@@ -74,9 +67,6 @@ def _checked_pattern(pattern: str | None) -> str | None:
     return pattern
 
 
-_Argv = Annotated[
-    list[Annotated[str, Field(min_length=1, max_length=600)]], Field(min_length=1, max_length=50)
-]
 _Value = Annotated[str, Field(pattern=rf"^{VALUE}$", max_length=64)]
 
 
@@ -85,8 +75,8 @@ class OneSetting(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     name: Annotated[str, Field(pattern=r"^setting\.[a-z][a-z0-9_-]{0,30}$")]
-    get: _Argv
-    back: _Argv
+    get: Argv
+    back: Argv
     pattern: Annotated[str | None, Field(max_length=300), AfterValidator(_checked_pattern)] = None
     value: _Value
     set: _Value
@@ -115,7 +105,7 @@ class UndoSettings(Action):
     def permit(self) -> str:
         # What the run has made of a setting is known later, and is not run.
         lines = [[one.name, one.get, one.back, one.pattern, one.value] for one in self.settings]
-        return hashlib.sha256(json.dumps([self.machine_id, lines]).encode()).hexdigest()
+        return digest_of(self.machine_id, lines)
 
     def text(self, host: str) -> str:
         listed = ", ".join(f"{one.name} to {one.value}" for one in self.settings)

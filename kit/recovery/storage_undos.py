@@ -14,7 +14,7 @@ from kit.hosts.base import Host
 from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.nfs import mount as nfs_mount
-from kit.recovery.action import Action, DevicePath, MountPoint, PoolName
+from kit.recovery.action import Action, DevicePath, Guid, MountPoint, PoolName, RunId, Serial
 from kit.recovery.journal import LeftAlone
 from kit.zfs import pool
 
@@ -24,19 +24,14 @@ class UndoPool(Action):
 
     kind = "pool"
     noun = "pool"
+    does = "destroy pool {name}"
     after = frozenset({"mount", "export"})
     named = ("name", "run_id")
+    used = ("devices",)
     name: PoolName
-    run_id: Annotated[str, Field(pattern=rf"^{RUN_ID}$")]
+    run_id: RunId
     devices: Annotated[list[DevicePath], Field(min_length=1, max_length=1000)]
-    guid: Annotated[str, Field(pattern=r"^[0-9]{0,20}$")] = ""
-
-    @property
-    def devices_used(self) -> list[str]:
-        return self.devices
-
-    def text(self, host: str) -> str:
-        return f"destroy pool {self.name}"
+    guid: Guid = ""
 
     def undo(self, host: Host) -> None:
         pool.remove(host, self.name, self.run_id, self.guid, tuple(self.devices))
@@ -50,17 +45,12 @@ class Partition(Action):
 
     kind = "partition"
     noun = "partition"
+    does = "remove the partition of {device_path}"
     after = frozenset({"pool"})
+    used = ("device_path",)
     device_path: DevicePath
-    serial: Annotated[str, Field(max_length=500)] = ""
+    serial: Serial = ""
     size_bytes: Annotated[int, Field(gt=0, lt=1 << 63)]
-
-    @property
-    def devices_used(self) -> list[str]:
-        return [self.device_path]
-
-    def text(self, host: str) -> str:
-        return f"remove the partition of {self.device_path}"
 
     def undo(self, host: Host) -> None:
         try:
@@ -87,24 +77,19 @@ class UndoArray(Action):
 
     kind = "array"
     noun = "array"
+    does = "stop the array {name} and remove its superblocks"
     named = ("name",)
+    used = ("members",)
     name: PoolName
     uuid: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     members: Annotated[list[DevicePath], Field(min_length=1, max_length=32)]
-    serials: Annotated[list[Annotated[str, Field(max_length=500)]], Field(min_length=1, max_length=32)]
+    serials: Annotated[list[Serial], Field(min_length=1, max_length=32)]
 
     @model_validator(mode="after")
     def _check_serials(self) -> Self:
         if len(self.serials) != len(self.members):
             raise ValueError("serials are not those of the members")
         return self
-
-    @property
-    def devices_used(self) -> list[str]:
-        return self.members
-
-    def text(self, host: str) -> str:
-        return f"stop the array {self.name} and remove its superblocks"
 
     def undo(self, host: Host) -> None:
         array.remove(host, self.name, self.uuid, self.members, self.serials)
@@ -123,19 +108,14 @@ class UndoDevice(Action):
 
     kind = "device"
     noun = "device label"
+    does = "remove the pool's label from {path}"
     after = frozenset({"pool", "partition", "array"})
     named = ("pool",)
+    used = ("path",)
     path: DevicePath
     serial: Annotated[str, Field(min_length=1, max_length=500)]
     pool: PoolName
-    guid: Annotated[str, Field(pattern=r"^[0-9]{0,20}$")] = ""
-
-    @property
-    def devices_used(self) -> list[str]:
-        return [self.path]
-
-    def text(self, host: str) -> str:
-        return f"remove the pool's label from {self.path}"
+    guid: Guid = ""
 
     def undo(self, host: Host) -> None:
         try:
@@ -159,13 +139,11 @@ class UndoExport(Action):
 
     kind = "export"
     noun = "export"
+    does = "unexport {path} to {client}"
     after = frozenset({"mount"})
     named = ("path",)
     path: Annotated[str, Field(pattern=rf"^/run/hsp/{RUN_ID}/pool/bench$")]
     client: Annotated[str, Field(pattern=r"^[0-9A-Za-z:][0-9A-Za-z.:%-]{0,255}$")]
-
-    def text(self, host: str) -> str:
-        return f"unexport {self.path} to {self.client}"
 
     def undo(self, host: Host) -> None:
         nfs_export.unexport(host, self.path, self.client)
@@ -182,6 +160,7 @@ class ExportDirectory(Action):
 
     kind = "export-directory"
     noun = "directory in the export"
+    does = "remove {directory} from {source}"
     named = ("target", "directory")
     target: MountPoint
     directory: Annotated[str, Field(pattern=rf"^hsp-{RUN_ID}$")]
@@ -189,9 +168,6 @@ class ExportDirectory(Action):
     source: Annotated[str, AfterValidator(checked_export)]
     version: Literal["3", "4.0", "4.1", "4.2"]
     options: list[MountOption]
-
-    def text(self, host: str) -> str:
-        return f"remove {self.directory} from {self.source}"
 
     def undo(self, host: Host) -> None:
         export_directory.remove(
@@ -216,11 +192,9 @@ class UndoMount(Action):
 
     kind = "mount"
     noun = "mount"
+    does = "unmount {target} on {host}"
     named = ("target",)
     target: MountPoint
-
-    def text(self, host: str) -> str:
-        return f"unmount {self.target} on {host}"
 
     def undo(self, host: Host) -> None:
         nfs_mount.unmount(host, self.target)

@@ -49,24 +49,16 @@ def owner(host: Host, run_id: str, token_sha256: str) -> Literal["this run", "an
     if token:
         return "this run" if registry.digest(token) == token_sha256 else "another"
     # A run that was killed while it made the directory has not written the token.
-    look = [
-        "find",
-        path_of(run_id),
-        "-mindepth",
-        "1",
-        "!",
-        "(",
-        "-name",
-        _TOKEN,
-        "-empty",
-        ")",
-        "-print",
-        "-quit",
-    ]
-    result = host.run(look, check=False)
+    but_token = ["!", "(", "-name", _TOKEN, "-empty", ")"]
+    return "unknown" if _found(host, path_of(run_id), *but_token, "-print", "-quit").strip() else "none"
+
+
+def _found(host: Host, path: str, *words: str) -> str:
+    """What find(1) prints of the content of a directory; "" where there is none. Raises HostError."""
+    result = host.run(["find", path, "-mindepth", "1", *words], check=False)
     if result.returncode and "No such file" not in result.stderr:
-        raise HostError(f"{path_of(run_id)} on {host.name} cannot be read: {result.stderr.strip()[:200]}")
-    return "unknown" if result.stdout.strip() else "none"
+        raise HostError(f"{path} on {host.name} cannot be read: {result.stderr.strip()[:200]}")
+    return result.stdout
 
 
 def remove(host: Host, path: str) -> None:
@@ -85,7 +77,5 @@ def remove_command(path: str) -> list[str]:
 
 def left_by(host: Host) -> list[str]:
     """Ids of runs with a directory on this host. Raises HostError."""
-    result = host.run(["find", ROOT, "-mindepth", "1", "-maxdepth", "1", "-printf", r"%f\n"], check=False)
-    if result.returncode and "No such file" not in result.stderr:
-        raise HostError(f"{ROOT} on {host.name} cannot be read: {result.stderr.strip()[:200]}")
-    return sorted(name for name in result.stdout.split("\n") if _RUN.fullmatch(name))
+    names = _found(host, ROOT, "-maxdepth", "1", "-printf", r"%f\n").split("\n")
+    return sorted(name for name in names if _RUN.fullmatch(name))

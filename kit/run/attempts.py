@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
@@ -18,6 +17,7 @@ from kit.config.tables.phase_table import Phase
 from kit.core.units import commas, format_duration_s
 from kit.rules.operations import is_either
 from kit.run import capacity
+from kit.run.capacity import MS
 from kit.run.phase import PhaseResult
 from kit.store.labels import EITHER_LOG
 from kit.store.tables import SERVER
@@ -25,9 +25,6 @@ from kit.store.tables import SERVER
 MOST = 3
 # Rates differ from one attempt to the next.
 _MORE = 1.25
-# Of a longer attempt: as many as a heat map has columns, several times over.
-_MOST_INTERVALS = 2000
-_MS = 10**6
 # Of so many I/Os a tier that answered not one is not short of time: another tier answers.
 _ENOUGH = 1000
 
@@ -56,9 +53,7 @@ def measured(
         if not text:
             return result
         tell(text)
-        for path in set(raw.iterdir()) - before:
-            with suppress(OSError):
-                path.unlink()
+        capacity.drop_files(raw, before)
     raise AssertionError("the last attempt returns")
 
 
@@ -92,13 +87,12 @@ def longer(phase: Phase, name: str, ios: int) -> tuple[Phase, str]:
     assert phase.ios is not None, "it asks for I/Os"
     needed = phase.duration * phase.ios * _MORE / ios if ios else math.inf
     duration = int(min(needed, phase.longest))
-    duration -= duration % (100 * _MS if duration > 1000 * _MS else _MS)
+    duration -= duration % (100 * MS if duration > 1000 * MS else MS)
     if duration <= phase.duration:
         return phase, ""
-    interval = max(phase.interval, -(-duration // _MOST_INTERVALS // _MS) * _MS)
     text = (
         f"Phase {phase.name} was measured again, for {format_duration_s(duration / 1e9)}: in "
         f"{format_duration_s(phase.duration / 1e9)} there were {commas(ios)} I/Os of {name}, and "
         f"{commas(phase.ios)} are asked for."
     )
-    return phase.model_copy(update={"duration": duration, "interval": interval}), text
+    return capacity.lasting(phase, duration), text

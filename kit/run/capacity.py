@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from kit.capacity.search import RateLook, search
@@ -17,7 +18,20 @@ from kit.store.phase import Problem
 
 # As many intervals as a heat map has columns, several times over.
 _MOST_INTERVALS = 2000
-_MS = 10**6
+MS = 10**6
+
+
+def lasting(phase: Phase, duration_ns: int) -> Phase:
+    """The phase so long, and its intervals so long that they are not too many."""
+    interval_ns = max(phase.interval, -(-duration_ns // _MOST_INTERVALS // MS) * MS)
+    return phase.model_copy(update={"duration": duration_ns, "interval": interval_ns})
+
+
+def drop_files(raw: Path, but: set[Path]) -> None:
+    """Remove what an attempt has left in `raw`."""
+    for path in set(raw.iterdir()) - but:
+        with suppress(OSError):
+            path.unlink()
 
 
 def is_searched(phase: Phase) -> bool:
@@ -50,24 +64,17 @@ def measured(
         except StopIteration as end:
             value = end.value
             break
-        for path in set(raw.iterdir()) - before:
-            with suppress(OSError):
-                path.unlink()
+        drop_files(raw, before)
     update = {"capacity": value, "problems": tuple(dict.fromkeys(problems))}
-    return PhaseResult(
-        result.entry.model_copy(update=update),
-        result.latency, result.interrupted, result.failed, result.keys, result.notes,
-    )  # fmt: skip
+    return replace(result, entry=result.entry.model_copy(update=update))
 
 
 def at_rate(phase: Phase, look: RateLook) -> Phase:
     """The phase as it is for one look."""
     assert phase.open is not None
     duration = max(phase.duration, -int(-look.ios * 10**9 // look.rate))
-    duration += -duration % _MS
-    interval = max(phase.interval, -(-duration // _MOST_INTERVALS // _MS) * _MS)
     opened = phase.open.model_copy(update={"rate": look.rate})
-    return phase.model_copy(update={"open": opened, "duration": duration, "interval": interval})
+    return lasting(phase.model_copy(update={"open": opened}), duration + -duration % MS)
 
 
 def _problems(look: RateLook, entry: StoredPhase) -> Iterator[Problem]:

@@ -36,7 +36,7 @@ from kit.run.phase import PhaseResult, probes_of, run_phase, traced
 from kit.run.power import loss, restart
 from kit.run.resume import Earlier, check_same_hosts
 from kit.run.teardown import explained, lab_ended, read_settings, tear_down, why_gone
-from kit.run.warmup import advice, warm_up, without_log
+from kit.run.warmup import advice, warm_up
 from kit.setup import (
     appliance_setup,
     array_setup,
@@ -51,9 +51,9 @@ from kit.setup.bench import Bench
 from kit.setup.context import Context
 from kit.setup.record import RunRecord
 from kit.setup.site import Site, recorded_site
-from kit.sizes.workload_sizes import planned_tiers, tiers_asked
+from kit.sizes.workload_sizes import planned_tiers
 from kit.store import json_file, run_directory, tables
-from kit.store.parts.machine import Warmup as StoredWarmup
+from kit.store.phase import Phase as StoredPhase
 from kit.trace.nfsd_tracer import Tracer
 from kit.trace.support import TracingSupport
 from kit.zfs import pool, settings_snapshot, zil
@@ -68,8 +68,6 @@ class Execution:
     """What a run collected so far. `failure`: the error that ended it."""
 
     record: RunRecord
-    latency: list[pl.DataFrame] = field(default_factory=list)
-    keys: list[pl.DataFrame] = field(default_factory=list)
     interrupted: bool = False
     left: list[Leftover] = field(default_factory=list)
     failure: Exception | None = None
@@ -107,7 +105,7 @@ def execute(
     record = RunRecord(manifests.new_manifest(plan, site, run_dir, command))
     outcome = Execution(record)
     if earlier:
-        earlier.hand_on(record, outcome.latency, outcome.keys)
+        earlier.hand_on(record)
     recorder = Recorder(run_dir.raw / "commands.jsonl")
     site = recorded_site(site, recorder)
     with closing(recorder), ExitStack() as stack:
@@ -120,7 +118,7 @@ def execute(
         started, before = time.monotonic(), None
         try:
             before = _look_at_hosts(run, look)
-            _run_steps(run, outcome, earlier, despite_warm_up, observe, live)
+            _run_steps(run, earlier, despite_warm_up, observe, live)
         except KeyboardInterrupt:
             outcome.interrupted = True
             record.add_problems("interrupted", "interrupted by the user")
@@ -159,7 +157,7 @@ def _tell_notes(run: Context) -> None:
 def _store_last(run_dir: run_directory.RunDir, outcome: Execution) -> None:
     """As _store; an error is in the outcome."""
     try:
-        _store(run_dir, outcome)
+        _store(run_dir, outcome.record)
     except Exception as error:
         outcome.failure = outcome.failure or error
 
@@ -205,12 +203,7 @@ def _refuse_leftovers(site: Site) -> None:
 
 
 def _run_steps(
-    run: Context,
-    outcome: Execution,
-    earlier: Earlier | None,
-    despite_warm_up: bool,
-    observe: bool,
-    live: bool,
+    run: Context, earlier: Earlier | None, despite_warm_up: bool, observe: bool, live: bool
 ) -> None:
     server, record, workload = run.site.server, run.record, run.plan.workload
     with run.progress.step("checking server and clients"), run.journal.step("check"):
@@ -223,13 +216,13 @@ def _run_steps(
             check_same_hosts(earlier.manifest.versions or {}, record.manifest.versions or {})
     for step in steps.work_directories(run.plan, run.names, run.token):
         run.perform(step)
-    bench, jobs, measured = _set_up(run, server, tools, outcome)
+    bench, jobs, measured = _set_up(run, server, tools)
     if measured and not workload.on_devices:
         bench = replace(bench, live=live)
         if workload.warmup:
             _warm_up(run, bench, workload.warmup, jobs[workload.warmup.job], despite=despite_warm_up)
         phases = [each for each in workload.phase if not each.on_devices]
-        bench, _ = _run_phases(run, bench, jobs, outcome, phases)
+        bench, _ = _run_phases(run, bench, jobs, phases)
     if observe:
         _observe(run, bench, jobs)
     if workload.power_loss:
@@ -248,7 +241,7 @@ def _run_steps(
 
 
 def _set_up(
-    run: Context, server: Host | None, tools: tuple[ZfsVersion, TracingSupport] | None, outcome: Execution
+    run: Context, server: Host | None, tools: tuple[ZfsVersion, TracingSupport] | None
 ) -> tuple[Bench, dict[str, FioJob], bool]:
     """The bench of the phases with a pool, after those on bare devices; their jobs.
 
@@ -260,7 +253,7 @@ def _set_up(
     on_devices = [phase for phase in run.plan.workload.phase if phase.on_devices]
     if on_devices:
         bench = device_setup.bench(run, server, prepared)
-        bench, measured = _run_phases(run, bench, run.plan.jobs, outcome, device_setup.possible(run))
+        bench, measured = _run_phases(run, bench, run.plan.jobs, device_setup.possible(run))
         if tools is None or not measured:
             return bench, run.plan.jobs, measured
     assert tools is not None, "a workload has phases on devices, or a pool"
@@ -288,14 +281,12 @@ def _changed_settings(run: Context, bench: Bench) -> list[str]:
 def _warm_up(run: Context, bench: Bench, warmup: Warmup, job: FioJob, *, despite: bool) -> None:
     """Raises MeasurementUnknown if the gate stays closed, unless `despite`."""
     workload = run.plan.workload
-    exported = run.exported() if workload.over_nfs else nullcontext()
+    exported = run.exported(over_nfs=workload.over_nfs)
     with run.progress.step("warming up"), run.journal.step("warm up"), exported:
-        gated, logged = "l2arc" in tiers_asked(workload), not without_log(workload)
-        options = {"gated": gated, "logged": logged, "over_nfs": workload.over_nfs}
-        gate = warm_up(bench, warmup, job, workload.file_set.file, progress=run.progress, **options)
+        gate = warm_up(bench, workload, job, run.progress)
     if gate is None:
         return
-    run.record.fill(warmup=StoredWarmup.from_json(gate.as_json(), "warm-up"))
+    run.record.fill(warmup=gate)
     run.record.add_problems("warm-up", *gate.problems)
     if gate.problems and not despite:
         text = "nothing was measured: after the warm-up the L2ARC is not as the workload asks for"
@@ -303,19 +294,19 @@ def _warm_up(run: Context, bench: Bench, warmup: Warmup, job: FioJob, *, despite
 
 
 def _run_phases(
-    run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Execution, phases: Sequence[Phase]
+    run: Context, bench: Bench, jobs: dict[str, FioJob], phases: Sequence[Phase]
 ) -> tuple[Bench, bool]:
     """Those of the phases that are not measured yet, with a tracer for those in a row with the same probes;
     the bench after them, and False if a load failed."""
     for group in tracer_groups(phases, partial(probes_of, bench)):
-        bench, goes_on = _run_group(run, bench, jobs, outcome, group)
+        bench, goes_on = _run_group(run, bench, jobs, group)
         if not goes_on:
             return bench, False
     return bench, True
 
 
 def _run_group(
-    run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Execution, phases: Sequence[Phase]
+    run: Context, bench: Bench, jobs: dict[str, FioJob], phases: Sequence[Phase]
 ) -> tuple[Bench, bool]:
     """As _run_phases, of phases with one tracer."""
     manifest = run.record.manifest
@@ -337,7 +328,7 @@ def _run_group(
             if phase.name in measured:
                 bench = _without(run, bench, phase)
                 continue
-            bench, result = _measure(run, bench, phase, jobs[phase.load], tracer, outcome)
+            bench, result = _measure(run, bench, phase, jobs[phase.load], tracer)
             if result.interrupted:
                 raise KeyboardInterrupt
             # A server that does not answer would take its deadline of every phase that follows.
@@ -367,7 +358,7 @@ def _writes(phases: Sequence[Phase], jobs: dict[str, FioJob]) -> bool:
 
 
 def _measure(
-    run: Context, bench: Bench, phase: Phase, job: FioJob, tracer: Tracer | None, outcome: Execution
+    run: Context, bench: Bench, phase: Phase, job: FioJob, tracer: Tracer | None
 ) -> tuple[Bench, PhaseResult]:
     """One phase, stored before the journal says that it is done: a run that goes on relies on it."""
     with run.progress.step(f"measuring: {phase.title}"), run.journal.step(f"phase {phase.name}"):
@@ -396,35 +387,31 @@ def _measure(
                 schedule.prepared(run, with_array, phase) as ready,
             ):
                 restarts = any(each.what in STOPS_NFSD for each in run.plan.workload.schedule(phase))
-                with run.exported(restarts=restarts) if phase.over_nfs else nullcontext():
-                    wanted, tell = run.plan.workload.capacity, _teller(run, phase)
+                # What is said of attempts is for the report; of looks at many rates for the terminal.
+                tell = run.progress.note if phase.open else run.record.add_notes
+                with run.exported(over_nfs=phase.over_nfs, restarts=restarts):
+                    wanted = run.plan.workload.capacity
                     done = attempts.measured(left, attempt, run.run_dir.raw, tell, wanted)
                 result = done
         except BaseException:
             # With a result: what was scheduled could not be undone after it.
             rescue = phase.log == "histograms" and not result
             if kept := parts.rescued(run.run_dir, tried, before) if rescue else result:
-                run.record.add_phase(kept.entry)
-                outcome.latency.append(kept.latency)
-                if isinstance(kept, PhaseResult):
-                    _add_keys(run, kept, outcome)
+                _add(run.record, kept.entry, kept)
             raise
         entry = schedule.checked(bench, phase, result.entry)
-        run.record.add_phase(joined(before, entry) if before else entry)
-        outcome.latency.append(result.latency)
-        _add_keys(run, result, outcome)
-        _store(run.run_dir, outcome)
+        _add(run.record, joined(before, entry) if before else entry, result)
+        _store(run.run_dir, run.record)
     return bench, result
 
 
-def _teller(run: Context, phase: Phase) -> Callable[[str], None]:
-    """What gets sentences about attempts: the report; of looks at many rates the terminal."""
-    return run.progress.note if phase.open else lambda text: run.record.add_notes(text)
-
-
-def _add_keys(run: Context, result: PhaseResult, outcome: Execution) -> None:
-    outcome.keys += [] if result.keys is None else [result.keys]
-    run.record.add_notes(*result.notes)
+def _add(record: RunRecord, entry: StoredPhase, measured: PhaseResult | parts.Partial) -> None:
+    """A phase with its `entry`."""
+    record.add_phase(entry)
+    record.latency.append(measured.latency)
+    if isinstance(measured, PhaseResult):
+        record.keys += [] if measured.keys is None else [measured.keys]
+        record.add_notes(*measured.notes)
 
 
 def _without(run: Context, bench: Bench, phase: Phase) -> Bench:
@@ -442,9 +429,9 @@ def _without(run: Context, bench: Bench, phase: Phase) -> Bench:
     return replace(bench, storage=replace(bench.storage, log_devices=()))
 
 
-def _store(run_dir: run_directory.RunDir, outcome: Execution) -> None:
+def _store(run_dir: run_directory.RunDir, record: RunRecord) -> None:
     empty = pl.DataFrame(schema=tables.LATENCY_SCHEMA)
-    tables.write_latency(run_dir, pl.concat([empty, *outcome.latency]))
-    if outcome.keys:
-        tables.write_keys(run_dir, pl.concat(outcome.keys))
-    json_file.write_json(run_dir.path / "manifest.json", outcome.record.manifest.as_json())
+    tables.write_latency(run_dir, pl.concat([empty, *record.latency]))
+    if record.keys:
+        tables.write_keys(run_dir, pl.concat(record.keys))
+    json_file.write_json(run_dir.path / "manifest.json", record.manifest.as_json())

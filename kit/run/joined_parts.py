@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
 
 from kit.store.parts.resource_use import ArcUse, SpecialUse
-from kit.store.phase import ClientLog, ClientRow, Event, Extreme, Phase, Problem, Shares, Slowest, Sum
+from kit.store.phase import ClientLog, ClientRow, Event, Extreme, Phase, Problem, Shares, Sum
+
+_Entry = TypeVar("_Entry")
 
 
 def lasting(entry: Phase) -> tuple[Problem, ...]:
@@ -29,9 +32,9 @@ def joined(first: Phase, more: Phase) -> Phase:
             "checks": (*first.checks, *more.checks),
             "unavailable": (*first.unavailable, *more.unavailable),
             "events": tuple(events),
-            "extremes": _joined_extremes((*first.extremes, *more.extremes)),
+            "extremes": _joined_each((*first.extremes, *more.extremes), _group, _both_extremes),
             "sums": _joined_sums(first, more),
-            "clients": _joined_clients(first, more),
+            "clients": _joined_each((*first.clients, *more.clients), lambda row: row.host, _both_clients),
             "problems": (*lasting(first), *more.problems),
             "start_ns": first.start_ns,
             "machines": (*first.machines, *more.machines),
@@ -52,49 +55,50 @@ def _plus(first: int | None, more: int | None) -> int | None:
     return None if first is None or more is None else first + more
 
 
-def _joined_extremes(extremes: Sequence[Extreme]) -> tuple[Extreme, ...]:
-    held: dict[tuple[str, str, str, str], Extreme] = {}
-    for each in extremes:
-        key = each.layer, each.host, each.op, each.tier
-        before = held.setdefault(key, each)
-        ends = {"min_ns": min(before.min_ns, each.min_ns), "max_ns": max(before.max_ns, each.max_ns)}
-        held[key] = each.model_copy(update=ends)
+def _joined_each(
+    entries: Iterable[_Entry], key: Callable[[_Entry], Hashable], both: Callable[[_Entry, _Entry], _Entry]
+) -> tuple[_Entry, ...]:
+    """Entries with the same key as one, made by `both` of the earlier and the later one."""
+    held: dict[Hashable, _Entry] = {}
+    for each in entries:
+        at = key(each)
+        held[at] = both(held[at], each) if at in held else each
     return tuple(held.values())
+
+
+def _group(entry: Extreme | Sum) -> Hashable:
+    return entry.layer, entry.host, entry.op, entry.tier
+
+
+def _both_extremes(before: Extreme, more: Extreme) -> Extreme:
+    ends = {"min_ns": min(before.min_ns, more.min_ns), "max_ns": max(before.max_ns, more.max_ns)}
+    return more.model_copy(update=ends)
 
 
 def _joined_sums(first: Phase, more: Phase) -> tuple[Sum, ...]:
     """None where a part has none: then the mean of all is not known."""
     if not (first.sums and more.sums):
         return ()
-    held: dict[tuple[str, str, str, str], Sum] = {}
-    for each in (*first.sums, *more.sums):
-        key = each.layer, each.host, each.op, each.tier
-        if key in held:
-            both = {"ios": held[key].ios + each.ios, "sum_ns": held[key].sum_ns + each.sum_ns}
-            each = each.model_copy(update=both)
-        held[key] = each
-    return tuple(held.values())
+    return _joined_each((*first.sums, *more.sums), _group, _both_sums)
 
 
-def _joined_clients(first: Phase, more: Phase) -> tuple[ClientRow, ...]:
-    held = {row.host: row for row in first.clients}
-    for row in more.clients:
-        before = held.get(row.host)
-        if before is not None:
-            firsts = [at for at in (before.first_ns, row.first_ns) if at is not None]
-            lasts = [at for at in (before.last_ns, row.last_ns) if at is not None]
-            skews = [at for at in (before.skew_ns, row.skew_ns) if at is not None]
-            row = row.model_copy(
-                update={
-                    "ios": before.ios + row.ios,
-                    "first_ns": min(firsts, default=None),
-                    "last_ns": max(lasts, default=None),
-                    "skew_ns": max(skews, default=None),
-                    "clock_error_ns": max(before.clock_error_ns, row.clock_error_ns),
-                }
-            )
-        held[row.host] = row
-    return tuple(held.values())
+def _both_sums(before: Sum, more: Sum) -> Sum:
+    return more.model_copy(update={"ios": before.ios + more.ios, "sum_ns": before.sum_ns + more.sum_ns})
+
+
+def _both_clients(before: ClientRow, row: ClientRow) -> ClientRow:
+    firsts = [at for at in (before.first_ns, row.first_ns) if at is not None]
+    lasts = [at for at in (before.last_ns, row.last_ns) if at is not None]
+    skews = [at for at in (before.skew_ns, row.skew_ns) if at is not None]
+    return row.model_copy(
+        update={
+            "ios": before.ios + row.ios,
+            "first_ns": min(firsts, default=None),
+            "last_ns": max(lasts, default=None),
+            "skew_ns": max(skews, default=None),
+            "clock_error_ns": max(before.clock_error_ns, row.clock_error_ns),
+        }
+    )
 
 
 def _joined_shares(first: Phase, more: Phase) -> Shares | None:
@@ -128,15 +132,15 @@ def _joined_log(first: Phase, more: Phase) -> ClientLog | None:
     before, log = first.client_log, more.client_log
     if before is None or log is None:
         return log or before
-    slowest: dict[tuple[str, str], Slowest] = {}
-    for each in (*before.slowest, *log.slowest):
-        held = slowest.setdefault((each.host, each.op), each)
-        if each.latency_ns > held.latency_ns:
-            slowest[each.host, each.op] = each
+    slowest = _joined_each(
+        (*before.slowest, *log.slowest),
+        lambda each: (each.host, each.op),
+        lambda *both: max(both, key=lambda each: each.latency_ns),
+    )
     return log.model_copy(
         update={
             "time_error_ns": max(before.time_error_ns, log.time_error_ns),
             "ios_guessed": before.ios_guessed + log.ios_guessed,
-            "slowest": tuple(slowest.values()),
+            "slowest": slowest,
         }
     )

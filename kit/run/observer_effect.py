@@ -7,6 +7,7 @@ no tracer runs: one between two phases has its probes attached.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from types import MappingProxyType
@@ -143,11 +144,9 @@ def _unlike_dram(output: str) -> Iterator[str]:
     """The tracer's own problems, and too many reads from elsewhere."""
     trace = parse_trace(output)
     yield from trace.problems
-    by_tier: dict[str, int] = {}
+    by_tier = Counter[str]()
     for key, counts in trace.counts.items():
-        tier = tier_of(*key, Vdevs())
-        by_tier[tier] = by_tier.get(tier, 0) + sum(counts.values())
-    total = sum(by_tier.values())
-    if total and by_tier.get("dram", 0) < _LEAST_DRAM_SHARE * total:
-        dram = commas(by_tier.get("dram", 0))
-        yield f"{dram} of {commas(total)} reads were from DRAM, so they say nothing of it"
+        by_tier[tier_of(*key, Vdevs())] += sum(counts.values())
+    dram, total = by_tier["dram"], by_tier.total()
+    if total and dram < _LEAST_DRAM_SHARE * total:
+        yield f"{commas(dram)} of {commas(total)} reads were from DRAM, so they say nothing of it"

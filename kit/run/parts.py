@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import polars as pl
 from pydantic import Field
@@ -42,6 +42,7 @@ from kit.trace.tier import Vdevs
 
 # Readings at the end of what has arrived, whose I/Os the other side may not have sent.
 _LAST_READINGS = 2
+OF_JOB = ("op", "is_random", "block_bytes", "block_bytes_by_op", "outstanding")
 _Client = tuple[str, ClientWindows, Offset]
 
 
@@ -137,14 +138,21 @@ def write_begun(bench: Bench, phase: Phase, job: FioJob, load: PhaseLoad, offset
         trace=trace_name(phase.name, spec.part) if traced else None,
         log_vdevs=tuple(vdevs.log or ()),
         special_vdevs=tuple(vdevs.special),
-        op=job.op,
-        is_random=job.is_random,
-        block_bytes=job.block_bytes,
-        block_bytes_by_op=job.block_bytes_by_op,
-        outstanding=job.outstanding,
         expected_tiers=tuple(phase.tiers) if storage else (),
+        **{name: getattr(job, name) for name in OF_JOB},
     )
     json_file.write_json(begun_path(bench.run_dir, phase.name, spec.part), begun.as_json())
+
+
+def about(phase: Phase, job: FioJob | BegunPart) -> dict[str, Any]:
+    """Keys of a stored phase: what its table and its job say of it."""
+    return {name: getattr(job, name) for name in OF_JOB} | {
+        "name": phase.name,
+        "title": phase.title,
+        "target": None if phase.over_nfs else phase.target,
+        "job": phase.job or None,
+        "interval_ns": phase.interval,
+    }
 
 
 def part_of(
@@ -254,17 +262,8 @@ def _entry(
     to_experiment, origin_ns = grid.clock.from_host_ns, begun.run_origin_ns
     start_ns = to_experiment(grid.phase_origin_ns - origin_ns)
     return StoredPhase(
-        name=phase.name,
-        title=phase.title,
-        op=begun.op,
-        is_random=begun.is_random,
+        **about(phase, begun),
         expected_tiers=begun.expected_tiers,
-        target=None if phase.over_nfs else phase.target,
-        job=phase.job or None,
-        block_bytes=begun.block_bytes,
-        block_bytes_by_op=begun.block_bytes_by_op,
-        outstanding=begun.outstanding,
-        interval_ns=phase.interval,
         client_ios=sum(windows.ios for _, windows, _ in clients),
         server_ios=_requests(cells) if begun.trace else None,
         lost_events=trace.lost_events if begun.trace else None,
@@ -317,18 +316,13 @@ def _requests(cells: Cells) -> int:
 
 def _bin_extremes(cells: Cells, server: str) -> list[Extreme]:
     """The ends of the bins: the tracer tells the exact ones at its end alone."""
-    ends = cells.group_by("op", "tier").agg(
-        pl.col("bin").min().alias("low"), pl.col("bin").max().alias("high")
-    )
-    made = []
-    for op, tier, low, high in ends.sort("op", "tier").iter_rows():
-        lows, highs = bin_edges(pl.Series([low, high], dtype=pl.Int64).to_numpy())
-        made.append(
-            Extreme(
-                layer=SERVER, host=server, op=op, tier=tier, min_ns=int(lows[0]), max_ns=int(highs[1]) - 1
-            )
-        )
-    return made
+    ends = cells.group_by("op", "tier").agg(low=pl.col("bin").min(), high=pl.col("bin").max())
+    ends = ends.sort("op", "tier")
+    lows, highs = bin_edges(ends["low"].to_numpy())[0], bin_edges(ends["high"].to_numpy())[1]
+    return [
+        Extreme(layer=SERVER, host=server, op=op, tier=tier, min_ns=int(low), max_ns=int(high) - 1)
+        for op, tier, low, high in zip(ends["op"], ends["tier"], lows, highs, strict=True)
+    ]
 
 
 def _apart(clients: Sequence[_Client], cells: Cells, trace: Trace, grid: IntervalGrid) -> int:

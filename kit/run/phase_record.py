@@ -21,6 +21,7 @@ from kit.load.fio_latency_log import ClientLatencies
 from kit.load.fio_windows import ClientWindows
 from kit.load.launch import PhaseLoad
 from kit.load.phase_load import ClientResult
+from kit.run import parts
 from kit.setup.bench import Bench
 from kit.store.load.open_loop import OpenLoop
 from kit.store.load.replayed import Replayed
@@ -111,8 +112,8 @@ def collect(bench: Bench, load: PhaseLoad, offsets: ClockOffsets, record: PhaseR
     record.add("load", load.problems)
     collected = []
     for kind, name in _PARTS.items():
-        if parts := [result.part for result in results if isinstance(result.part, kind)]:
-            record.entry[name] = kind.together(parts)
+        if made := [result.part for result in results if isinstance(result.part, kind)]:
+            record.entry[name] = kind.together(made)
     if isinstance(replayed := record.entry.get("replayed"), Replayed):
         record.add("load", replayed.problems())
         record.notes.append(f"{load.spec.name}: {replayed.sentence()}")
@@ -168,18 +169,9 @@ def analyse(
     counts = dict.fromkeys(("server_ios", "lost_events"), 0 if bench.storage and phase.over_nfs else None)
     spans = bench.spans(job, phase.devices)
     return StoredPhase(
-        name=phase.name,
-        title=phase.title,
-        op=job.op,
-        is_random=job.is_random,
+        **parts.about(phase, job),
         expected_tiers=tuple(phase.tiers) if bench.storage else (),
-        target=None if phase.over_nfs else phase.target,
-        job=phase.job or None,
         cold=phase.cold,
-        block_bytes=job.block_bytes,
-        block_bytes_by_op=job.block_bytes_by_op,
-        outstanding=job.outstanding,
-        interval_ns=phase.interval,
         client_ios=measured.ios,
         events=measured.during(record.events),
         in_order_ns=histograms.in_order_ns([c.latencies for c in collected], clock) if phase.in_order else (),

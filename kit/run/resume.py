@@ -56,12 +56,12 @@ class Earlier:
         """What is left of a phase's duration, by its name."""
         return {self.partial.entry.name: self.partial.left_ns} if self.partial else {}
 
-    def hand_on(self, record: RunRecord, latency: list[pl.DataFrame], keys: list[pl.DataFrame]) -> None:
+    def hand_on(self, record: RunRecord) -> None:
         """Into the manifest and the tables of the run that is resumed."""
         parts = (self.partial.entry,) if self.partial else ()
         record.fill(phases=(*self.phases, *parts))
-        latency.append(self.latency)
-        keys += [] if self.keys is None else [self.keys]
+        record.latency.append(self.latency)
+        record.keys += [] if self.keys is None else [self.keys]
         if self.manifest is None:
             return
         record.fill(

@@ -36,27 +36,19 @@ from kit.zfs.pool_errors import PoolErrors
 _DEADLINE_S = 300.0
 _POLL_S = 0.05
 # Scans that actions bring about.
-_SCANS = {"scrub": ("SCRUB",), "resilver": ("RESILVER",)}
-_WITH_RESILVER = frozenset({"fail", "offline", "error", "power-loss"})
+_SCANS = {
+    "scrub": ("SCRUB",), "command": ("SCRUB", "RESILVER"),
+    **dict.fromkeys(("resilver", "fail", "offline", "error", "power-loss"), ("RESILVER",)),
+}  # fmt: skip
+_OF_READS = ("ARC-MISSES", "L2ARC-HITS", "ARC-HITS")
 _ERROR = 300
 Row = dict[str, Any]
-
-
-def expected_scans(actions: Sequence[TimedAction]) -> frozenset[str]:
-    """The scans of the pool that are no surprise."""
-    made = set[str]()
-    for each in actions:
-        what = each.scheduled.what
-        made |= set(_SCANS.get(what, ("RESILVER",) if what in _WITH_RESILVER else ()))
-        if what == "command":
-            made |= {"SCRUB", "RESILVER"}
-    return frozenset(made)
 
 
 def expected(actions: Sequence[TimedAction], made: Sequence[Scheduler]) -> Expected:
     """What the workload's actions make of the server's other activity. `made`: the phase's scheduler."""
     return Expected(
-        scans=expected_scans(actions),
+        scans=frozenset(scan for each in actions for scan in _SCANS.get(each.scheduled.what, ())),
         trims=any(each.scheduled.what == "trim" for each in actions),
         apart=lambda: sum(each.apart_ios for each in made),
     )
@@ -66,17 +58,12 @@ def excused(actions: Sequence[TimedAction], *, replays: bool = False) -> dict[st
     """By id of a check of ARC and ZIL why the workload's actions, or its replay, leave nothing to judge."""
     made: dict[str, str] = {}
     if replays:
-        made |= dict.fromkeys(
-            ("ARC-MISSES", "L2ARC-HITS", "ARC-HITS"),
-            "captured requests have several sizes: one may be for several records, or for a part of one",
-        )
+        text = "captured requests have several sizes: one may be for several records, or for a part of one"
+        made |= dict.fromkeys(_OF_READS, text)
     if any(isinstance(each.scheduled, Fault) for each in actions):
         made |= dict.fromkeys(("L2ARC-ERRORS", "ZIL-ERRORS"), "the workload asks for faults in this phase")
     if any(each.scheduled.what == "send" for each in actions):
-        made |= dict.fromkeys(
-            ("ARC-MISSES", "L2ARC-HITS", "ARC-HITS"),
-            "the workload asks for a send, which reads through the ARC",
-        )
+        made |= dict.fromkeys(_OF_READS, "the workload asks for a send, which reads through the ARC")
     return made
 
 
@@ -246,8 +233,8 @@ def prepared(run: Context, bench: Bench, phase: Phase) -> Iterator[Bench]:
         is_done = index not in begun or clean.get(index, {}).get("clean", False)
         if actions[index].is_own and is_done:
             run.journal.undo_now(number, lambda _: None)
-            continue
-        run.journal.undo_now(number, lambda item: undo.undo(item, run.site.hosts, frozenset(), run.run_id))
+        else:
+            run.undo_now(number)
 
 
 def _event(action: ScheduledAction, begin_ns: int) -> Event:

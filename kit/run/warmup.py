@@ -7,8 +7,6 @@ Sources for what the counters mean: OpenZFS module/zfs/arc.c (l2arc_feed_thread)
 from __future__ import annotations
 
 import itertools
-from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from kit.config.fio_job import FioJob
 from kit.config.workload import WARM_UP, Warmup, Workload
@@ -22,6 +20,8 @@ from kit.run.phase import drive, load_on
 from kit.setup.bench import Bench, Storage
 from kit.setup.long_step import StepPace
 from kit.sizes.tier_sizes import Tiers
+from kit.sizes.workload_sizes import tiers_asked
+from kit.store.parts.machine import Warmup as StoredWarmup
 
 _TROUBLE = ("l2_abort_lowmem", "l2_io_error", "l2_cksum_bad")
 _ARC_PARTS = ("size", "data_size", "metadata_size", "hdr_size", "l2_hdr_size", "dbuf_size", "l2_asize")
@@ -29,49 +29,24 @@ _ARC_PARTS = ("size", "data_size", "metadata_size", "hdr_size", "l2_hdr_size", "
 _PART_BYTES, _READ_DEADLINE_S = 512 << 20, 3600.0
 
 
-@dataclass
-class WarmUpGate:
-    """What the last windows showed. Bytes; `problems` say what is short, and by how much.
-
-    `arc`: parts of the ARC at the end, by the names of arcstats (kit.sizes.tier_sizes has a model of them).
-    """
-
-    l2arc_bytes: int
-    fed_bytes: list[int] = field(default_factory=list)
-    trouble: dict[str, int] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-    arc: dict[str, int] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def without_log(workload: Workload) -> bool:
-    """Whether the warm-up's load has no log of every I/O, which fio keeps in memory and nobody reads."""
-    warmup = workload.warmup
-    is_long = warmup is not None and warmup.duration > fio.LONGEST_EVERY_IO_NS
-    return is_long or any(phase.log == "histograms" for phase in workload.phase)
+def _is_logged(warmup: Warmup, workload: Workload) -> bool:
+    """Whether fio logs every I/O, as of a phase: it keeps that in memory, and nobody reads it."""
+    is_short = warmup.duration <= fio.LONGEST_EVERY_IO_NS
+    return is_short and all(phase.log != "histograms" for phase in workload.phase)
 
 
 def warm_up(
-    bench: Bench,
-    warmup: Warmup,
-    job: FioJob,
-    file: str,
-    *,
-    gated: bool = True,
-    logged: bool = True,
-    over_nfs: bool = True,
-    progress: Progress | None = None,
-) -> WarmUpGate | None:
-    """Read the begin of the working set `file`, drive the load untraced, then watch windows.
+    bench: Bench, workload: Workload, job: FioJob, progress: Progress | None = None
+) -> StoredWarmup | None:
+    """Read the begin of the working set, drive the load untraced, then watch windows.
 
-    The load is the first client's: what it warms is at the server, for every client. `gated`: whether any
-    phase asks for the L2ARC. `logged`: with a log of every I/O, as a phase. `over_nfs`: or on the server.
-    Returns when the gate opens or its deadline is over; None without a gate, as on an appliance.
-    Raises MeasurementUnknown if the load fails.
+    The load is the first client's: what it warms is at the server, for every client. Returns when the gate
+    opens or its deadline is over; None without a gate: on an appliance, and where no phase asks for the
+    L2ARC. Raises MeasurementUnknown if the load fails.
     """
-    storage, worker = bench.storage, bench.workers(over_nfs=over_nfs)[0]
+    warmup, file = workload.warmup, workload.file_set.file
+    assert warmup, "the workload has one"
+    storage, worker = bench.storage, bench.workers(over_nfs=workload.over_nfs)[0]
     client = worker.host
     if warmup.read_first and storage:
         read_first(storage, file, warmup.read_first, progress)
@@ -80,12 +55,13 @@ def warm_up(
         argv = fio.read_through_command(f"{bench.mount}/{file}", warmup.read_first, direct=True)
         ordinary_user.check_working_set(client, bench.mount, file, as_root=not bench.ordinary)
         client.run(ordinary_user.ordinary(argv) if bench.ordinary else argv, deadline_s=_READ_DEADLINE_S)
-    load = load_on(bench, [worker], WARM_UP, job, warmup.duration, logged=logged)
+    load = load_on(bench, [worker], WARM_UP, job, warmup.duration, logged=_is_logged(warmup, workload))
     load.prepare()
     if drive(bench, load, warmup.duration).by == "user":
         raise KeyboardInterrupt
     if load.problems:
         raise MeasurementUnknown(f"the warm-up load failed: {'; '.join(load.problems)}")
+    gated = "l2arc" in tiers_asked(workload)
     return _watch(bench.site.clock, storage, warmup) if storage and gated else None
 
 
@@ -100,7 +76,7 @@ def read_first(storage: Storage, file: str, size_bytes: int, progress: Progress 
             pace.show(skip + part)
 
 
-def _watch(clock: Clock, storage: Storage, warmup: Warmup) -> WarmUpGate:
+def _watch(clock: Clock, storage: Storage, warmup: Warmup) -> StoredWarmup:
     """Read arcstats once a window until the gate opens or its deadline is over."""
     window_s = clock.to_host_ns(warmup.window) / 1e9
 
@@ -118,7 +94,7 @@ def _watch(clock: Clock, storage: Storage, warmup: Warmup) -> WarmUpGate:
             return gate
 
 
-def advice(gate: WarmUpGate, warmup: Warmup, held: Tiers | None) -> str:
+def advice(gate: StoredWarmup, warmup: Warmup, held: Tiers | None) -> str:
     """What to change in the workload, with what the model expects in each tier (`held`)."""
     remedies = []
     if any(gate.trouble.values()):
@@ -135,27 +111,30 @@ def advice(gate: WarmUpGate, warmup: Warmup, held: Tiers | None) -> str:
     return "; ".join([*remedies, "--despite-warm-up measures all the same, and the verdict is unknown"])
 
 
-def judge(seen: list[dict[str, int]], warmup: Warmup) -> WarmUpGate:
-    """The gate's verdict on successive readings of arcstats. Pure."""
-    first, last = seen[0], seen[-1]
+def judge(seen: list[dict[str, int]], warmup: Warmup) -> StoredWarmup:
+    """The gate's verdict on successive readings of arcstats: what is short, and by how much. Pure."""
+    first, last, problems = seen[0], seen[-1], list[str]()
     fed = [after["l2_write_bytes"] - before["l2_write_bytes"] for before, after in itertools.pairwise(seen)]
-    gate = WarmUpGate(
-        l2arc_bytes=last["l2_size"],
-        fed_bytes=fed,
-        trouble={name: last[name] - first[name] for name in _TROUBLE},
-        arc={name: last[name] for name in _ARC_PARTS if name in last},
-    )
-    if gate.l2arc_bytes < warmup.l2arc_min:
-        gate.problems.append(
-            f"the L2ARC is not warm: it holds {format_size_bytes(gate.l2arc_bytes)}, "
+    trouble = {name: last[name] - first[name] for name in _TROUBLE}
+    if last["l2_size"] < warmup.l2arc_min:
+        problems.append(
+            f"the L2ARC is not warm: it holds {format_size_bytes(last['l2_size'])}, "
             f"asked for {format_size_bytes(warmup.l2arc_min)}"
         )
     if fed and max(fed) > warmup.feed_max:
-        gate.problems.append(
+        problems.append(
             f"the L2ARC is still filling: {format_size_bytes(max(fed))} in a window, "
             f"at most {format_size_bytes(warmup.feed_max)} would be quiet"
         )
-    for name, moved in gate.trouble.items():
+    for name, moved in trouble.items():
         if moved:
-            gate.problems.append(f"the L2ARC is in trouble: arcstats {name} rose by {moved}")
-    return gate
+            problems.append(f"the L2ARC is in trouble: arcstats {name} rose by {moved}")
+    return StoredWarmup.made(
+        "warm-up",
+        l2arc_bytes=last["l2_size"],
+        fed_bytes=tuple(fed),
+        trouble=trouble,
+        problems=tuple(problems),
+        # kit.sizes.tier_sizes has a model of these parts of the ARC.
+        arc={name: last[name] for name in _ARC_PARTS if name in last},
+    )

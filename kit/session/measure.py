@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -198,7 +198,7 @@ def _steps(plan: Plan) -> int:
 def _create_run(plan: Plan, request: Request) -> run_directory.RunDir:
     given: dict[str, Any] = {} if request.seed is None else {"seed": request.seed}
     if request.series:
-        given["series"] = request.series.as_json()
+        given["series"] = asdict(request.series)
     if request.observer_effect:
         given["observer_effect"] = True
     return new_run(request.results, plan.workload.name, {**plan.as_json(), **given})

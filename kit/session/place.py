@@ -35,9 +35,6 @@ class SeriesMark:
     build: str
     round: int
 
-    def as_json(self) -> dict[str, str | int]:
-        return {"id": self.id, "build": self.build, "round": self.round}
-
 
 @dataclass(frozen=True)
 class Request:

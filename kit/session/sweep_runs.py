@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import reports
@@ -230,7 +230,7 @@ def _begun(path: Path, mark: SeriesMark) -> Iterator[RunDir]:
             continue
         try:
             run = named_run(directory)
-            if series_of(read_json(run.path / "plan.json")) == mark.as_json():
+            if series_of(read_json(run.path / "plan.json")) == asdict(mark):
                 yield run
         except ConfigError:
             continue

@@ -9,7 +9,6 @@ from dataclasses import replace
 from kit.config.tables.phase_table import Phase
 from kit.devices import array
 from kit.plan import array_steps
-from kit.recovery import undo
 from kit.setup.bench import Bench, PhaseArray
 from kit.setup.context import Context
 
@@ -33,6 +32,6 @@ def assembled(run: Context, bench: Bench, phase: Phase) -> Iterator[Bench]:
             guard.release()
         size_bytes = array.create(server, spec, step.commands, [each for each in held if each])
     yield replace(bench, array=PhaseArray(spec, phase.array, phase.devices, size_bytes))
-    run.journal.undo_now(number, lambda item: undo.undo(item, run.site.hosts, frozenset(), run.run_id))
+    run.undo_now(number)
     if guard:
         guard.claim()

@@ -61,21 +61,21 @@ class PhaseArray:
 class Bench:
     """`mount_point` is where `mounted` clients have the export, `mount` the directory of the files in it.
 
-    `run_origin_ns`: the reference clock when the run began. `storage`: None for an appliance, and where
-    phases go to devices. `device_bytes`: sizes of the devices that phases go to, by name. `array`: the one
-    of the phase that is measured. `schedule`: what is done at set times of that phase. `live`: the tracer's
-    output is fetched while it is written, for a view.
+    `size_bytes`: of the working set. `run_origin_ns`: the reference clock when the run began. `storage`: None
+    for an appliance, and where phases go to devices. `device_bytes`: sizes of the devices that phases go to,
+    by name. `array`: the one of the phase that is measured. `schedule`: what is done at set times of that
+    phase. `live`: the tracer's output is fetched while it is written, for a view.
     """
 
     site: Site
     run_dir: RunDir
     work_dir: str
-    mount_point: str
-    mount: str
-    mounted: tuple[Host, ...]
-    size_bytes: int
     run_origin_ns: int
     clocks: Clocks
+    mount_point: str = ""
+    mount: str = ""
+    mounted: tuple[Host, ...] = ()
+    size_bytes: int = 0
     # Whether fio on the clients can have the files as an ordinary user.
     ordinary: bool = False
     storage: Storage | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -13,7 +13,7 @@ from kit.nfs import server_restart
 from kit.plan.names import Names
 from kit.plan.plan import Plan
 from kit.plan.step import Step
-from kit.recovery import undo
+from kit.recovery import power_undos, undo
 from kit.recovery.journal import Journal
 from kit.setup.record import RunRecord
 from kit.setup.site import Site
@@ -64,27 +64,32 @@ class Context:
             client_names=tuple(client.host.name for client in clients),
         )
 
+    @property
+    def hosts(self) -> dict[str, Host]:
+        """By the journal's keys: those of the site, and this machine where it has commands of [power]."""
+        own = {power_undos.CONTROLLER: self.site.controller} if self.site.controller else {}
+        return {**self.site.hosts, **own}
+
     @contextmanager
     def step(self, step: Step) -> Iterator[int]:
         """Journal the step, its undo first. Gives the number of the undo, 0 where there is none."""
         with self.journal.step(step.name, **step.details):
-            host = self.site.hosts[step.host]
+            host = self.hosts[step.host]
             yield undo.register(self.journal, step.host, host, step.undo) if step.undo else 0
 
-    @contextmanager
-    def exported(self, *, restarts: bool = False) -> Iterator[None]:
-        """Name what somebody else does to the NFS server during the block; not of an appliance.
+    def undo_now(self, number: int) -> None:
+        """Undo one step before the end of the run. Raises KitError: it is pending still."""
+        self.journal.undo_now(number, lambda item: undo.undo(item, self.hosts, frozenset(), self.run_id))
+
+    def exported(self, *, over_nfs: bool, restarts: bool = False) -> AbstractContextManager[None]:
+        """Name what somebody else does to the NFS server during a block that needs it; not of an appliance.
 
         `restarts`: the run itself restarts it.
         """
+        if not (over_nfs and self.site.server):
+            return nullcontext()
         note = partial(self.record.add_problems, "server-activity")
-        server = self.site.server
-        with (
-            server_restart.named(server, self.names.path, note, restarts=restarts)
-            if server
-            else nullcontext()
-        ):
-            yield
+        return server_restart.named(self.site.server, self.names.path, note, restarts=restarts)
 
     def send(self, step: Step, *, check: bool = True) -> list[CommandResult]:
         """Execute the step's commands. Raises HostError; CommandFailed only with `check`."""

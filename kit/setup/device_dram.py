@@ -119,7 +119,7 @@ def probe(target: ProbedDevice) -> DramProbe:
 def probe_all(run: Context, server: Host) -> None:
     """Probe the devices that tiers of reads need and whose DRAM is not declared; then judge the sizes."""
     measured = [*_measured(run)]
-    found: dict[str | None, DramProbe] = {}
+    found: dict[str, DramProbe] = {}
     for _, device in measured:
         if device.has_unknown_dram:
             path, guard = run.site.device_paths[device.name], run.site.guard
@@ -132,12 +132,7 @@ def probe_all(run: Context, server: Host) -> None:
                     raise
                 except KitError as error:
                     run.record.add_notes(f"{device.name}: DRAM of its own is not known: {error.message}.")
-    testbed = run.record.manifest.testbed
-    devices = tuple(
-        each.model_copy(update={"dram_probe": found[each.name]}) if each.name in found else each
-        for each in testbed.devices
-    )
-    run.record.fill(testbed=testbed.model_copy(update={"devices": devices}))
+    run.record.fill_devices({name: {"dram_probe": each} for name, each in found.items()})
     for tier, device in measured:
         run.record.add_problems("device-dram", *_too_small(run, tier, device, found.get(device.name)))
 

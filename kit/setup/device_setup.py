@@ -52,18 +52,16 @@ def prepare(run: Context, server: Host) -> Prepared:
 
 def _read_capacitors(run: Context, server: Host) -> None:
     """Of the real devices that phases go to, for the record. Raises HostLost."""
-    testbed, guard = run.record.manifest.testbed, run.site.guard
+    guard = run.site.guard
     loaded = {name for phase in run.plan.workload.phase for name in phase.devices}
     if not guard or not loaded:
         return
     names = {each.spec.path: each.node.kernel_name for each in guard.checked if each.node}
-    devices = tuple(
-        each.model_copy(update={"capacitor_health": capacitor_health(server, path, names[path])})
+    run.record.fill_devices({
+        str(each.name): {"capacitor_health": capacitor_health(server, path, names[path])}
+        for each in run.record.manifest.testbed.devices
         if each.name in loaded and (path := str(each.path)) in names
-        else each
-        for each in testbed.devices
-    )
-    run.record.fill(testbed=testbed.model_copy(update={"devices": devices}))
+    })  # fmt: skip
 
 
 def possible(run: Context) -> list[Phase]:
@@ -89,10 +87,6 @@ def bench(run: Context, server: Host, prepared: Prepared) -> Bench:
         endurance_bytes={device.name: device.endurance for device in run.plan.testbed.device},
         run_dir=run.run_dir,
         work_dir=run.names.work_dir,
-        mount_point="",
-        mount="",
-        mounted=(),
-        size_bytes=0,
         run_origin_ns=prepared.run_origin_ns,
         clocks=Clocks(server),
         device_bytes={device.name: device.size for device in run.plan.testbed.device},

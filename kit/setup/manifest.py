@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from kit import __version__
@@ -12,7 +11,6 @@ from kit.config.testbed_devices import Buses, Device
 from kit.config.workload import Workload
 from kit.core.progress import Progress
 from kit.core.units import utc_now
-from kit.devices.probe import device_settings
 from kit.hosts.base import Host
 from kit.instruments import read_history
 from kit.load import fio
@@ -192,15 +190,6 @@ def server_versions(
         answer = server.run(query, check=False)
         versions[package] = answer.stdout.strip() if answer.returncode == 0 else "unknown"
     return versions
-
-
-def with_device_settings(testbed: Testbed, server: Host, paths: Mapping[str, str]) -> Testbed:
-    """The testbed with driver, firmware and queue of each device, read from the server. Raises HostError."""
-    found = {name: asdict(settings) for name, settings in device_settings(server, paths).items()}
-    devices = tuple(
-        each.model_copy(update={"settings": found.get(str(each.name))}) for each in testbed.devices
-    )
-    return testbed.model_copy(update={"devices": devices})
 
 
 def found(settings: Mapping[str, str]) -> dict[str, Any]:

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from kit.config.tables.precondition_table import Precondition
-from kit.core.progress import Progress
 from kit.hosts.base import Host
 from kit.precondition import latency_curve
 from kit.precondition.device import Preconditioned, Target, precondition
 from kit.precondition.selection import is_fresh, selected_devices
 from kit.setup.context import Context
-from kit.setup.site import Site
 from kit.store import tables
 
 _STATE_FOLDER = "preconditioning"
 
 
-def preconditioned(
-    site: Site,
-    server: Host,
-    target: Target,
-    settings: Precondition,
-    *,
-    work_dir: str,
-    state_path: Path,
-    progress: Progress,
-    run_id: str,
+def _preconditioned(
+    run: Context, server: Host, target: Target, settings: Precondition
 ) -> tuple[Preconditioned, bool]:
     """Precondition one device; True if an emulated one got the state that an earlier run aged it to."""
+    site, folder = run.site, run.run_dir.path.parent / _STATE_FOLDER
     if site.aged and (kept := site.aged.restore(target, settings)):
         return kept, True
     outcome = precondition(
@@ -39,13 +29,13 @@ def preconditioned(
         target,
         settings,
         site.clock,
-        work_dir=work_dir,
-        state_path=state_path,
-        progress=progress,
+        work_dir=f"{run.names.work_dir}/precondition-{target.name}",
+        state_path=folder / f"{run.plan.testbed.name}-{target.name}.json",
+        progress=run.progress,
         guard=site.guard,
     )
     if site.aged:
-        site.aged.keep(target, settings, outcome, run_id)
+        site.aged.keep(target, settings, outcome, run.run_id)
     return outcome, False
 
 
@@ -54,7 +44,7 @@ def precondition_all(settings: Precondition, run: Context, server: Host) -> None
 
     What an interrupted run has done is beside the runs of this workload, and the next one goes on from there.
     """
-    testbed, site, record = run.plan.testbed, run.site, run.record
+    testbed, record = run.plan.testbed, run.record
     entries: list[dict[str, Any]] = []
     record.fill(
         precondition={
@@ -69,19 +59,10 @@ def precondition_all(settings: Precondition, run: Context, server: Host) -> None
     taken: dict[tuple[str, bool], list[str]] = {}
     for device in selected_devices(settings, testbed):
         target = Target(
-            device.name, device.role, site.device_paths[device.name], device.size, device.endurance
+            device.name, device.role, run.site.device_paths[device.name], device.size, device.endurance
         )
         with run.journal.step("precondition", device=device.name, path=target.path, method=settings.method):
-            outcome, was_kept = preconditioned(
-                site,
-                server,
-                target,
-                settings,
-                work_dir=f"{run.names.work_dir}/precondition-{device.name}",
-                state_path=run.run_dir.path.parent / _STATE_FOLDER / f"{testbed.name}-{device.name}.json",
-                progress=run.progress,
-                run_id=run.run_id,
-            )
+            outcome, was_kept = _preconditioned(run, server, target, settings)
             entries.append(outcome.entry)
             if was_kept:
                 aged_in = outcome.entry["aged_in"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
+
+import polars as pl
 
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase, ProblemCode, problems_of
@@ -14,9 +17,14 @@ _PAUSE_NS = 1_000_000_000
 
 @dataclass
 class RunRecord:
-    """Steps replace the manifest, which is itself frozen, by one that says more."""
+    """Steps replace the manifest, which is itself frozen, by one that says more.
+
+    `latency`, `keys`: rows of these tables, of phases that were measured.
+    """
 
     manifest: Manifest
+    latency: list[pl.DataFrame] = field(default_factory=list)
+    keys: list[pl.DataFrame] = field(default_factory=list)
 
     @property
     def end_ns(self) -> int:
@@ -27,6 +35,12 @@ class RunRecord:
     def fill(self, **fields: Any) -> None:
         """Set fields of the manifest: values of their types."""
         self.manifest = self.manifest.model_copy(update=fields)
+
+    def fill_devices(self, found: Mapping[str, Mapping[str, Any]]) -> None:
+        """Set fields of devices of the testbed, by their names."""
+        testbed = self.manifest.testbed
+        devices = tuple(each.model_copy(update=found.get(str(each.name), {})) for each in testbed.devices)
+        self.fill(testbed=testbed.model_copy(update={"devices": devices}))
 
     def add_problems(self, code: ProblemCode, *texts: str) -> None:
         self.fill(problems=(*self.manifest.problems, *problems_of(code, texts)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from kit.config.fio_job import FioJob
@@ -11,6 +11,7 @@ from kit.config.toml import placed_refusal
 from kit.config.workload_base import read_source
 from kit.core.errors import ConfigError, HostError, KitError
 from kit.devices import partition
+from kit.devices.probe import device_settings
 from kit.hosts.base import CommandFailed, Host, HostLost
 from kit.hosts.clock_offset import Clocks
 from kit.hosts.identity import read_identity
@@ -134,8 +135,7 @@ def set_up(
         with run.progress.step("exporting it over NFS"):
             _share(run, server)
     jobs = _jobs(run)
-    exported = run.exported() if plan.workload.over_nfs else nullcontext()
-    with run.progress.step("filling the working set"), exported:
+    with run.progress.step("filling the working set"), run.exported(over_nfs=plan.workload.over_nfs):
         ordinary = _fill(run, server)
     state = run.record.manifest.pool
     assert state, "_build_pool has filled it in"
@@ -176,11 +176,6 @@ def _age_pool(run: Context, server: Host) -> None:
             asked, output = run.plan.workload.pool.age, run.run_dir.raw / "age-pool.jsonl"
             assert asked, "a workload without it has no such step"
             age_pool.age_pool(server, step.commands, asked, output, run.progress)
-
-
-def _needs_history(plan: Plan, tracing: TracingSupport) -> bool:
-    """Whether shares of tiers come from the pool's list of reads."""
-    return tracing.kind == "none" or plan.has_phases_in_dataset
 
 
 def take_devices(run: Context) -> list[int]:
@@ -239,13 +234,10 @@ def _is_preconditioned(manifest: Manifest) -> bool:
 
 def set_tunables(run: Context, server: Host, tracing: TracingSupport, *, again: bool = False) -> None:
     """`again`: after a restart, so that the manifest has them."""
-    history = read_history_tunables(run.plan.tunables) if _needs_history(run.plan, tracing) else ()
-    _set_tunables((*run.plan.tunables, *history), run, server, again=again)
-
-
-def _set_tunables(
-    settings: tuple[PlannedTunable, ...], run: Context, server: Host, *, again: bool = False
-) -> None:
+    settings = run.plan.tunables
+    if tracing.kind == "none" or run.plan.has_phases_in_dataset:
+        # Shares of tiers come from the pool's list of reads.
+        settings = (*settings, *read_history_tunables(settings))
     names = [tunable.name for tunable in settings]
     before, effects = read_tunables(server, names), read_effects(server, names)
     for tunable, step in steps.set_tunables(settings, before, effects, read_identity(server)):
@@ -330,13 +322,13 @@ def vdevs_of(plan: Plan) -> tuple[Vdev, ...]:
 def read_back(run: Context, server: Host) -> None:
     """Driver, firmware and queue of each device, for the record."""
     try:
-        testbed = manifests.with_device_settings(run.record.manifest.testbed, server, run.site.device_paths)
+        found = device_settings(server, run.site.device_paths)
     except HostLost:
         raise
     except KitError as error:
         run.record.add_notes(f"Settings of the devices could not be read: {error.message}.")
     else:
-        run.record.fill(testbed=testbed)
+        run.record.fill_devices({name: {"settings": asdict(each)} for name, each in found.items()})
 
 
 def _share(run: Context, server: Host) -> None:

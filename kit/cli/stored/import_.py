@@ -38,19 +38,13 @@ IntervalOption = Annotated[
 ]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LEAST_INTERVAL_NS = 10**6
-
-
 LogVdevOption = Annotated[
     list[int] | None,
     typer.Option("--log-vdev", metavar="ID", help="A log vdev of the traced pool; -1: it has none."),
 ]
-
-
 UnitOption = Annotated[
     Unit | None, typer.Option("--unit", help="Unit of the latencies, where the files do not say it.")
 ]
-
-
 FromOption = Annotated[
     Format | None,
     typer.Option(

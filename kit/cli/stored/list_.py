@@ -146,35 +146,32 @@ def _is_run(path: Path) -> bool:
 
 
 def _listed(path: Path) -> ListedRun:
-    known: dict[str, Any] = {"run": path.name, "workload": path.parent.name, "started_utc": _time(path.name)}
+    known: dict[str, Any] = {
+        "path": str(path), "run": path.name, "workload": path.parent.name, "started_utc": _time(path.name)
+    }  # fmt: skip
     try:
         if is_series(path):
             return _listed_series(path)
         run = named_run(path)
         if not os.path.lexists(run.path / "manifest.json"):
-            return ListedRun(
-                str(path), **known, sentence="It has not ended, or was killed: it has no manifest."
-            )
+            return ListedRun(**known, sentence="It has not ended, or was killed: it has no manifest.")
         manifest = read_manifest(run)
-        known["run"] = manifest.run or known["run"]
-        known["workload"] = manifest.workload or known["workload"]
-        known["started_utc"] = manifest.started_utc or known["started_utc"]
+        of_manifest = {key: getattr(manifest, key) for key in ("run", "workload", "started_utc")}
+        known |= {key: value for key, value in of_manifest.items() if value}
         if not os.path.lexists(run.path / "summary.json"):
-            return ListedRun(str(path), **known, sentence=f"Not analysed yet: hsp show {path}")
+            return ListedRun(**known, sentence=f"Not analysed yet: hsp show {path}")
         summary = read_summary(run)
         return ListedRun(
-            str(path), **known, verdict=summary.verdict, sentence=sentence(manifest, summary),
-            rows=_medians(summary), imported=summary.state == "imported",
+            **known, verdict=summary.verdict, sentence=sentence(manifest, summary), rows=_medians(summary),
+            imported=summary.state == "imported",
         )  # fmt: skip
     except ConfigError as error:
-        return ListedRun(str(path), **known, problem=error.message)
+        return ListedRun(**known, problem=error.message)
     except OSError as error:
-        return ListedRun(str(path), **known, problem=f"{error.filename}: {error.strerror}")
+        return ListedRun(**known, problem=f"{error.filename}: {error.strerror}")
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         # Parts of a summary are not checked when they are read.
-        return ListedRun(
-            str(path), **known, problem=f"{path / 'summary.json'}: damaged ({error_text(error)})"
-        )
+        return ListedRun(**known, problem=f"{path / 'summary.json'}: damaged ({error_text(error)})")
 
 
 def _listed_series(path: Path) -> ListedRun:

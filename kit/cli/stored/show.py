@@ -42,8 +42,6 @@ EveryOption = Annotated[
 PerOctaveOption = Annotated[
     int | None, _counts("--per-octave", metavar="N", help="OpenMetrics: bins an octave, 1 to 32.")
 ]
-
-
 PortOption = Annotated[
     int, typer.Option("--port", min=0, max=65535, metavar="N", help="Of --live; 0: any that is free.")
 ]

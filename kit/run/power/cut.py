@@ -22,8 +22,7 @@ from kit.hosts.identity import HostIdentity, read_identity
 from kit.hosts.known_hosts import HostKeyRefused
 from kit.instruments.machine import power_counters
 from kit.plan import power_steps
-from kit.recovery import power_undos, undo, work_directory
-from kit.recovery.journal import Undo
+from kit.recovery import power_undos, work_directory
 from kit.rules.power import cut_devices
 from kit.setup import reimport, server_setup
 from kit.setup.bench import Bench, Storage
@@ -143,14 +142,10 @@ class RealCut:
         return self.power.scope == "server"
 
     def cut(self) -> int | None:
-        site, journal = self.run.site, self.run.journal
         step = power_steps.cut(self.power, power_steps.what(self.run.plan))
-        host = site.controller if step.host == power_undos.CONTROLLER else site.server
-        assert host is not None and step.undo is not None
         self._before_cut()
-        with journal.step(step.name, **step.details):
-            self.pending = undo.register(journal, step.host, host, step.undo)
-            power_undos.run_own(host, step.commands[0].argv, "off")
+        with self.run.step(step) as self.pending:
+            power_undos.run_own(self.run.hosts[step.host], step.commands[0].argv, "off")
             self._await_gone()
         return None
 
@@ -209,23 +204,14 @@ class RealCut:
 
     def power_on(self) -> None:
         """Run `on`, which is the undo of the cut. Raises HostError: it stays in the journal."""
-        if self.pending is None:
-            return
-        site = self.run.site
-        hosts = {**site.hosts, **({power_undos.CONTROLLER: site.controller} if site.controller else {})}
-
-        def turn_on(item: Undo) -> None:
-            undo.undo(item, hosts, frozenset(), self.run.run_id)
-
-        self.run.journal.undo_now(self.pending, turn_on)
-        self.pending = None
+        if self.pending is not None:
+            self.run.undo_now(self.pending)
+            self.pending = None
 
     def stay(self) -> None:
         self.power_on()
         if not self.of_server:
-            self._await_device(self.power.back_within / 1e9)
-            assert self.run.site.guard, "a real site is guarded"
-            self.run.site.guard.take_again(locks=False)
+            self._await_device()
 
     def settle(self) -> None:
         _settle(self.server, self.bench.storage, (self.path,))
@@ -242,25 +228,21 @@ class RealCut:
     def come_back(self) -> None:
         """Server or device, the same as before; without the pool. Raises HostError, SafetyRefusal."""
         self.power_on()
-        within_s = self.power.back_within / 1e9
         if self.of_server:
             assert self.before
-            Booting(
-                self.run, self.before, f"`{shlex.join(self.power.on)[:200]}` turned its power on", "[power]"
-            ).wait(within_s)
+            after = f"`{shlex.join(self.power.on)[:200]}` turned its power on"
+            Booting(self.run, self.before, after, "[power]").wait(self.power.back_within / 1e9)
             take_again(self.run)
         else:
-            self._await_device(within_s)
-            assert self.run.site.guard, "a real site is guarded"
-            # Serial and size are looked at again, before anything touches it.
-            self.run.site.guard.take_again(locks=False)
+            self._await_device()
 
     def rescue(self) -> None:
         if self.pending is not None:
             with contextlib.suppress(KitError):
                 self.bring_back()
 
-    def _await_device(self, within_s: float) -> None:
+    def _await_device(self) -> None:
+        within_s = self.power.back_within / 1e9
         end = time.monotonic() + within_s
         while not self._is_there():
             if time.monotonic() > end:
@@ -270,6 +252,9 @@ class RealCut:
                 )
             time.sleep(_POLL_S)
         udev.settle(self.server)
+        assert self.run.site.guard, "a real site is guarded"
+        # Serial and size are looked at again, before anything touches it.
+        self.run.site.guard.take_again(locks=False)
 
     def counts(self) -> Counts:
         found: Counts = {}
@@ -278,10 +263,9 @@ class RealCut:
                 continue
             path, counted = self.run.site.device_paths[device.name], self.power.count
             if counted:
-                words = {"{path}": path, "{serial}": device.serial or ""}
-                argv = tuple(_filled(word, words) for word in counted)
-                host = self.run.site.controller if self.power.host == "controller" else self.server
-                assert host
+                serial = device.serial or ""
+                argv = tuple(word.replace("{path}", path).replace("{serial}", serial) for word in counted)
+                host = self.run.hosts[self.power.host]
                 found[device.name] = power_counters.parse_own(power_undos.run_own(host, argv, "count"))
             else:
                 found[device.name] = power_counters.read(self.server, path)
@@ -407,12 +391,6 @@ def sleep(host: Host, clock: Clock, time_ns: int) -> None:
     if time_ns:
         seconds = clock.to_host_ns(time_ns) / 1e9
         host.run(["sleep", f"{seconds:.6f}"], deadline_s=seconds + 300)
-
-
-def _filled(word: str, words: dict[str, str]) -> str:
-    for name, value in words.items():
-        word = word.replace(name, value)
-    return word
 
 
 def _block_devices(host: Host) -> set[str]:

@@ -134,24 +134,19 @@ def _all(run: Context, bench: Bench, settings: Settings, cut: PowerCut, chance: 
         layout = test.layout(number)
         moment, stopped = _lose_power(test, layout, within_ns, idle_ns if number % _IDLE_EVERY == 0 else 0)
         moments.append((layout, moment))
-        _store(run, test, [each for _, each in moments], control, stopped)
+        _store(test, [each for _, each in moments], control, stopped)
         if stopped:
             break
     found = [each for _, each in moments]
     if not stopped:
         found, stopped = _verified_again(test, moments)
-    _store(run, test, found, control, stopped)
-    return _told(test, found, control, stopped)
+    return _store(test, found, control, stopped)
 
 
-def _store(run: Context, test: _Test, moments: list[Moment], control: list[Moment], stopped: str) -> None:
+def _store(test: _Test, moments: list[Moment], control: list[Moment], stopped: str) -> PowerLoss:
     """After each: a real power loss takes minutes, and what is known must not be lost with hsp."""
-    run.record.fill(power_loss=_told(test, moments, control, stopped))
-
-
-def _told(test: _Test, moments: list[Moment], control: list[Moment], stopped: str) -> PowerLoss:
     asked = test.settings.control
-    return PowerLoss(
+    told = PowerLoss(
         moments=tuple(moments),
         acknowledged=sum(moment.acknowledged for moment in moments),
         lost=sum(moment.lost for moment in moments),
@@ -161,6 +156,8 @@ def _told(test: _Test, moments: list[Moment], control: list[Moment], stopped: st
         control_moments=tuple(control),
         stopped=stopped or ("" if len(moments) == test.settings.moments else "it was interrupted"),
     )
+    test.run.record.fill(power_loss=told)
+    return told
 
 
 def _control(test: _Test) -> tuple[Moment, str]:

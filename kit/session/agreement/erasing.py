@@ -41,16 +41,11 @@ def _check_confirmed(devices: list[Device], confirmed: Sequence[str], testbed: T
             f"the testbed '{testbed.name}' has no device with the serial {', '.join(unknown)}",
             f"it has {', '.join(map(str, serials)) or 'no real device: leave --erase-serial out'}",
         )
-    left, missing = Counter(confirmed), []
-    # Namespaces of one NVMe controller have the same serial: each needs an agreement of its own.
-    for device in devices:
-        left[device.serial or ""] -= 1
-        if left[device.serial or ""] < 0:
-            missing.append(device)
+    # Namespaces of one NVMe controller have the same serial: each needs an agreement of its own, and with too
+    # few it is unknown which was meant.
+    given, needed = Counter[str | None](confirmed), Counter(serials)
+    missing = [device for device in devices if given[device.serial] < needed[device.serial]]
     if missing:
-        shared = {device.serial for device in missing if device.serial in confirmed}
-        # It is unknown which of several devices with one serial was meant.
-        missing = [device for device in devices if device in missing or device.serial in shared]
         shown = "; ".join(f"{device.name}, serial {device.serial}, {device.path}" for device in missing)
         raise SafetyRefusal(
             f"erasing is not confirmed: {shown}",

@@ -57,8 +57,7 @@ class LiveCounts:
         self._ios += sum(counts.values())
         if self._ios > _MOST_IOS:
             raise ValueError("more I/Os than a phase can have")
-        if interval > self.last:
-            self.last, self.last_ios = interval, Counter()
+        self.seen(interval)
         if interval == self.last:
             self.last_ios[group] += sum(counts.values())
         self.totals.setdefault(group, Counter()).update(counts)

@@ -36,11 +36,8 @@ class TraceFollower:
     """The output of the tracer (kit.trace.output), an interval at a time."""
 
     def __init__(self, path: Path, under_way: UnderWay) -> None:
-        self._file, self._trace = (
-            GrowingFile(path),
-            new_trace(observed=bool(under_way.places), local=under_way.local),
-        )
-        self._dilation = under_way.dilation
+        self._file, self._dilation = GrowingFile(path), under_way.dilation
+        self._trace = new_trace(observed=bool(under_way.places), local=under_way.local)
         # A run has no places: all its requests are of 0.
         whole = Place(number=0, log_vdevs=under_way.log_vdevs, special_vdevs=under_way.special_vdevs)
         places = under_way.places or (whole,)
@@ -58,9 +55,7 @@ class TraceFollower:
         return self._trace.complete
 
     def poll(self, counts: LiveCounts) -> None:
-        number = self._file.number
-        for line in self._file.next_lines():
-            number += 1
+        for number, line in self._file.next_lines():
             read_line(self._trace, number, line)
             self._keep_bounded()
             if len(self._trace.snapshots) > 2 or (self._trace.complete and len(self._trace.snapshots) > 1):
@@ -112,9 +107,7 @@ class ClientFollower:
         self.ended = False
 
     def poll(self, counts: LiveCounts) -> None:
-        number = self._file.number
-        for line in self._file.next_lines():
-            number += 1
+        for number, line in self._file.next_lines():
             try:
                 self._add(counts, line)
             except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):

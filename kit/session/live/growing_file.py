@@ -17,11 +17,10 @@ class GrowingFile:
     """`next_lines` has what was added since the call before. A last line without its end waits for it."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._offset, self._begun = path, 0, b""
-        self.number = 0
+        self._path, self._offset, self._begun, self._number = path, 0, b"", 0
 
-    def next_lines(self) -> list[str]:
-        """At most 4 MiB; none while there is no file. `number` is that of the first line of the next call.
+    def next_lines(self) -> list[tuple[int, str]]:
+        """At most 4 MiB, each line with its number from 1; none while there is no file.
 
         Raises ConfigError for a file that is not the caller's own, has become shorter or has too long a line;
         OSError.
@@ -44,5 +43,5 @@ class GrowingFile:
                 f"{self._path}: a line has more than {MOST_LINE_BYTES >> 20} MiB",
                 "it is not a file that the kit wrote; leave it out",
             )
-        self.number += len(lines)
-        return [line.decode("utf-8", "replace") for line in lines]
+        first, self._number = self._number + 1, self._number + len(lines)
+        return [(number, line.decode("utf-8", "replace")) for number, line in enumerate(lines, first)]

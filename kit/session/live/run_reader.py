@@ -57,15 +57,14 @@ class RunReader:
         return self.phase
 
     def state(self) -> State:
-        """Whether the run goes on, has its report, or was ended without one. Raises ConfigError, OSError."""
-        return state_of(self._run_dir)
+        """Whether the run goes on, has its report, or was ended without one. Raises ConfigError, OSError.
 
-
-def state_of(run_dir: RunDir) -> State:
-    """A run holds the lock of its journal until its report is written. Raises ConfigError, OSError."""
-    if held_by(run_dir.journal) is not None:
-        return "running"
-    return "finished" if run_dir.report.is_file() and not run_dir.report.is_symlink() else "killed"
+        A run holds the lock of its journal until its report is written.
+        """
+        if held_by(self._run_dir.journal) is not None:
+            return "running"
+        report = self._run_dir.report
+        return "finished" if report.is_file() and not report.is_symlink() else "killed"
 
 
 def _begun(run_dir: RunDir, about: UnderWay) -> PhaseSoFar:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -86,9 +86,6 @@ class DocumentedClaim:
     tiers: tuple[ClaimedTier, ...] = ()
     ratios: tuple[ClaimedRatio, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     @property
     def head(self) -> str:
         return (
@@ -141,9 +138,6 @@ class Reproduction:
     @property
     def exit_code(self) -> int:
         return _CODES[self.state]
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     def lines(self, width: int) -> Iterator[str]:
         yield f"{self.state.upper()}  {self.claim}, by run {self.run}"
@@ -235,11 +229,9 @@ def _whole(figures: Sequence[ReproducedFigure], *, fails: bool) -> State:
 
 def _ratio(claimed: ClaimedRatio, series: Series, *, decides: bool) -> ReproducedFigure:
     found = next((each for each in series.ratios if _is_of(each, claimed)), None)
-    low, high, ratio, tier = claimed.ratio_min, claimed.ratio_max, None, "all"
-    if found:
-        ratio, tier = found.ratio, found.tier
-    state = _state(ratio, low, high, decides)
-    return ReproducedFigure(tier, claimed.words, low, high, "ratio", ratio, state)
+    ratio, tier = (found.ratio, found.tier) if found else (None, "all")
+    limits = claimed.ratio_min, claimed.ratio_max
+    return _judged(tier, claimed.words, limits, "ratio", ratio, decides)
 
 
 def _is_of(ratio: Ratio, claimed: ClaimedRatio) -> bool:
@@ -253,17 +245,18 @@ def _figures(tier: ClaimedTier, stored: StoredRun, *, decides: bool) -> Iterator
     row = next((each for each in stored.summary.main_rows if each.tier == tier.tier), None)
     p50 = row.p50_us if row else None
     inside = share_inside(stored.latency.bins, row, tier.published_us) if row else None
-    low, high = tier.p50_range_us
-    yield ReproducedFigure(tier.tier, _p50(tier), low, high, "us", p50, _state(p50, low, high, decides))
-    at_least = tier.inside_min
-    state = _state(inside, at_least, 1, decides)
-    yield ReproducedFigure(tier.tier, _inside(tier), at_least, 1, "1", inside, state)
+    yield _judged(tier.tier, _p50(tier), tier.p50_range_us, "us", p50, decides)
+    yield _judged(tier.tier, _inside(tier), (tier.inside_min, 1), "1", inside, decides)
 
 
-def _state(found: float | None, low: float, high: float, decides: bool) -> State:
+def _judged(
+    tier: str, figure: str, limits: tuple[float, float], unit: Unit, found: float | None, decides: bool
+) -> ReproducedFigure:
+    low, high = limits
+    state: State = "pass" if found is not None and low <= found <= high else "fail"
     if found is None or not decides:
-        return "unknown"
-    return "pass" if low <= found <= high else "fail"
+        state = "unknown"
+    return ReproducedFigure(tier, figure, low, high, unit, found, state)
 
 
 def _p50(tier: ClaimedTier) -> str:

@@ -21,6 +21,8 @@ from kit.run.power.cut import DeviceGone, NotCut
 from kit.setup import appliance_setup
 from kit.setup.bench import Bench
 from kit.setup.context import Context
+from kit.setup.site import Site
+from kit.store import run_directory
 from tests.fakes import Answer, Command, ScriptedHost
 
 RUN = "20260101T000000Z-abcdef"
@@ -63,18 +65,17 @@ class World:
             power=Power.model_validate(table), server=SimpleNamespace(export="[::1]:/tank/x")
         )
         site = SimpleNamespace(
-            server=None, controller=controller(), hosts={"client0": self.client}, cut_other_pools=False
-        )
+            server=None, controller=controller(), hosts={"client0": self.client}, cut_other_pools=False,
+            clients=(), device_paths={},
+        )  # fmt: skip
         registry.enter(RUN, folder)
         self.journal = Journal(folder / "journal.jsonl", RUN)
-        self.run = SimpleNamespace(
-            plan=SimpleNamespace(testbed=testbed, workload=workload), site=site, journal=self.journal,
-            run_id=RUN, token="t", names=SimpleNamespace(directory=f"hsp-{RUN}"),
-        )  # fmt: skip
+        plan: Any = SimpleNamespace(testbed=testbed, workload=workload)
+        unused = cast(Any, None)
+        run_dir = run_directory.RunDir(folder / RUN)
+        self.run = Context(plan, cast(Site, site), run_dir, self.journal, unused, unused, "t")
         bench = SimpleNamespace(site=site, storage=None, mount=f"/mnt/x/hsp-{RUN}", mount_point="/mnt/x")
-        self.cut = ApplianceCut(
-            cast(Context, self.run), cast(Bench, bench), self.client, self.client, ""
-        )  # fmt: skip
+        self.cut = ApplianceCut(self.run, cast(Bench, bench), self.client, self.client, "")
 
 
 @pytest.fixture
@@ -176,5 +177,5 @@ def test_writes_that_are_stable_anyway_are_no_control(world: World) -> None:
 
 def test_all_that_an_appliance_serves_loses_its_power(world: World) -> None:
     with pytest.raises(SafetyRefusal, match="whose other pools are not seen; nothing was cut") as caught:
-        appliance_setup.set_up(cast(Context, world.run))
+        appliance_setup.set_up(world.run)
     assert "--cut-other-pools" in caught.value.hint

@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -26,7 +27,6 @@ from kit.run import execute as execute_module
 from kit.run import teardown
 from kit.run.execute import execute
 from kit.run.teardown import tear_down
-from kit.run.warmup import WarmUpGate
 from kit.session.measure import going_on, measure
 from kit.session.place import Request
 from kit.setup import server_setup
@@ -36,6 +36,8 @@ from kit.setup.record import RunRecord
 from kit.setup.site import Site, SiteClient
 from kit.store import json_file, run_directory
 from kit.store.manifest import Manifest
+from kit.store.parts.machine import Warmup
+from kit.trace.support import Program, TracingSupport
 from kit.zfs import openzfs_version, tunables
 from tests.fakes import Answer, Command, ScriptedHost
 
@@ -146,6 +148,7 @@ def test_what_openzfs_makes_of_a_value_is_undone(
 ) -> None:
     """A value that it changes silently ends the run: the parameter goes back to what it was."""
     path = tunables.parameter_path("zfs_txg_timeout")
+    planned = replace(plan, tunables=(tunables.PlannedTunable("zfs_txg_timeout", "9", 9),))
     values = ["5"]
 
     def tee(command: Command) -> str:
@@ -159,10 +162,10 @@ def test_what_openzfs_makes_of_a_value_is_undone(
     server = ScriptedHost(answers)
     site = Site((), Clock(), False, server=server)
     with Journal(run.journal, run.path.name, "digest") as journal:
-        context = Context(plan, site, run, journal, Progress(quiet=True), RunRecord(Manifest()), "t")
+        context = Context(planned, site, run, journal, Progress(quiet=True), RunRecord(Manifest()), "t")
         refused = contextlib.nullcontext() if made_of_it == "9" else pytest.raises(HostError, match="is 8")
         with refused:
-            server_setup._set_tunables((tunables.PlannedTunable("zfs_txg_timeout", "9", 9),), context, server)
+            server_setup.set_tunables(context, server, TracingSupport("full", cast(Program, None)))
         assert values == [made_of_it]
         assert tear_down(context, None) == [] and values == ["5"]
 
@@ -264,8 +267,8 @@ def test_a_second_run_says_whether_the_first_still_lives(
 def test_a_cold_l2arc_ends_the_run_unless_the_user_wants_it(
     plan: Plan, run: run_directory.RunDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = WarmUpGate(l2arc_bytes=5, fed_bytes=[0], problems=["the L2ARC is not warm"])
-    monkeypatch.setattr(execute_module, "warm_up", lambda *_, gated, **_more: gate if gated else None)
+    gate = Warmup(l2arc_bytes=5, fed_bytes=(0,), problems=("the L2ARC is not warm",))
+    monkeypatch.setattr(execute_module, "warm_up", lambda *_: gate)
     warmup = plan.workload.warmup
     assert warmup is not None
     bench, job = cast(Bench, None), plan.jobs[warmup.job]

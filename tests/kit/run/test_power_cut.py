@@ -21,6 +21,8 @@ from kit.run.power import cut
 from kit.run.power.cut import DeviceGone, RealCut
 from kit.setup.bench import Bench
 from kit.setup.context import Context
+from kit.setup.site import Site
+from kit.store import run_directory
 from tests.fakes import Answer, Command, ScriptedHost
 
 RUN = "20260101T000000Z-abcdef"
@@ -80,10 +82,10 @@ class World:
         )  # fmt: skip
         registry.enter(RUN, folder)
         self.journal = Journal(folder / "journal.jsonl", RUN)
-        run = SimpleNamespace(
-            plan=SimpleNamespace(testbed=testbed), site=self.site, journal=self.journal, run_id=RUN,
-            token="t",
-        )  # fmt: skip
+        plan: Any = SimpleNamespace(testbed=testbed)
+        unused = cast(Any, None)
+        run_dir = run_directory.RunDir(folder / RUN)
+        run = Context(plan, cast(Site, self.site), run_dir, self.journal, unused, unused, "t")
         pool = SimpleNamespace(name="hsp-abcdef")
         bench = SimpleNamespace(
             site=self.site,
@@ -91,7 +93,7 @@ class World:
         )
         self.reopened = 0
         path = "" if of_server else PATH
-        self.cut = RealCut(cast(Context, run), cast(Bench, bench), self.server, self.server, path)
+        self.cut = RealCut(run, cast(Bench, bench), self.server, self.server, path)
 
     def reopen(self, within_s: float) -> None:
         assert self.lit.exists(), "the power is on first"

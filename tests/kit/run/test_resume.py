@@ -55,7 +55,7 @@ def stored(
 
 def handed_on(earlier: Earlier) -> Manifest:
     record = RunRecord(NEW)
-    earlier.hand_on(record, [], [])
+    earlier.hand_on(record)
     return record.manifest
 
 
@@ -121,12 +121,12 @@ def test_the_sample_of_phases_that_are_kept_is_kept(tmp_path: Path, plan: Plan) 
     }  # fmt: skip
     frame = pl.DataFrame([{"phase": name, **row} for name in ("read", "write-pool")], tables.KEYS_SCHEMA)
     tables.write_keys(run_directory.RunDir(tmp_path), frame)
-    kept: list[pl.DataFrame] = []
-    stored(tmp_path, plan, ["cache0", "log0"], ("read", "write-pool")).hand_on(RunRecord(NEW), [], kept)
-    assert [each.rows() for each in kept] == [frame.head(1).rows()]
+    record = RunRecord(NEW)
+    stored(tmp_path, plan, ["cache0", "log0"], ("read", "write-pool")).hand_on(record)
+    assert [each.rows() for each in record.keys] == [frame.head(1).rows()]
     (tmp_path / "keys.parquet").unlink()
-    stored(tmp_path, plan, ["cache0", "log0"], ("read",)).hand_on(RunRecord(NEW), [], kept)
-    assert len(kept) == 1
+    stored(tmp_path, plan, ["cache0", "log0"], ("read",)).hand_on(record)
+    assert len(record.keys) == 1
 
 
 def test_it_goes_on_with_the_seed_of_the_run(tmp_path: Path, plan: Plan) -> None:

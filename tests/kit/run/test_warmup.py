@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kit.config.fio_job import read_job
-from kit.config.workload import Warmup, read_workload
+from kit.config.workload import Warmup, Workload, read_workload
 from kit.config.workload_base import WORKLOADS
 from kit.core.clock import Clock
 from kit.core.errors import HostError, MeasurementUnknown
@@ -34,8 +34,13 @@ GATE = Warmup.model_validate(
         "deadline": "5s",
     }
 )
+WORKLOAD = read_workload(WORKLOADS / "top-speeds.toml").model_copy(update={"warmup": GATE})
 FILE = "working-set"
 JOB = read_job(WORKLOADS / "top-speeds-read.fio")
+
+
+def with_gate(gate: Warmup) -> Workload:
+    return WORKLOAD.model_copy(update={"warmup": gate})
 
 
 def arc(size: int = 32 * MIB, written: int = 0, **values: int) -> dict[str, int]:
@@ -45,9 +50,9 @@ def arc(size: int = 32 * MIB, written: int = 0, **values: int) -> dict[str, int]
 
 def test_an_open_gate() -> None:
     gate = warmup.judge([arc(written=5), arc(written=5 + 2 * MIB), arc(written=5 + 3 * MIB)], GATE)
-    assert gate.problems == []
+    assert gate.problems == ()
     assert gate.l2arc_bytes == 32 * MIB
-    assert gate.fed_bytes == [2 * MIB, MIB]
+    assert gate.fed_bytes == (2 * MIB, MIB)
     assert gate.trouble == {"l2_abort_lowmem": 0, "l2_io_error": 0, "l2_cksum_bad": 0}
     assert gate.as_json()["fed_bytes"] == [2 * MIB, MIB]
 
@@ -59,8 +64,8 @@ def test_too_little_in_the_l2arc() -> None:
 
 
 def test_only_the_last_size_counts() -> None:
-    assert warmup.judge([arc(size=0), arc(size=5), arc()], GATE).problems == []
-    assert warmup.judge([arc(), arc(), arc(size=0)], GATE).problems != []
+    assert warmup.judge([arc(size=0), arc(size=5), arc()], GATE).problems == ()
+    assert warmup.judge([arc(), arc(), arc(size=0)], GATE).problems != ()
 
 
 @pytest.mark.parametrize("fed", [(2 * MIB + 1, 0), (0, 2 * MIB + 1)])
@@ -76,11 +81,11 @@ def test_trouble_in_any_window(name: str, at: int) -> None:
     seen = [arc(), arc(), arc()]
     for reading in seen[at:]:
         reading[name] += 4
-    assert warmup.judge(seen, GATE).problems == [f"the L2ARC is in trouble: arcstats {name} rose by 4"]
+    assert warmup.judge(seen, GATE).problems == (f"the L2ARC is in trouble: arcstats {name} rose by 4",)
 
 
 def test_trouble_before_the_windows_does_not_count() -> None:
-    assert warmup.judge([arc(l2_io_error=7)] * 3, GATE).problems == []
+    assert warmup.judge([arc(l2_io_error=7)] * 3, GATE).problems == ()
 
 
 def test_each_problem_is_told() -> None:
@@ -121,35 +126,35 @@ def bench(machine: ScriptedHost, clock: Clock, *, server: bool = True) -> Bench:
 
 def test_it_waits_for_all_windows_even_if_the_first_is_good() -> None:
     machine = machine_with([arc()])
-    gate = warmup.warm_up(bench(machine, Clock("virtual", 4)), GATE, JOB, FILE)
-    assert gate and gate.problems == [] and len(gate.fed_bytes) == 2
+    gate = warmup.warm_up(bench(machine, Clock("virtual", 4)), WORKLOAD, JOB)
+    assert gate and gate.problems == () and len(gate.fed_bytes) == 2
     assert machine.called("sleep") == [("sleep", "4.000")] * 2  # of the host's time
     assert any(b"=4000000us" in content for content in machine.files.values())
 
 
 def test_it_goes_on_until_the_last_windows_are_quiet() -> None:
     machine = machine_with([arc(written=written * MIB) for written in (0, 9, 10, 11, 12)])
-    gate = warmup.warm_up(bench(machine, Clock()), GATE, JOB, FILE)
-    assert gate and gate.problems == [] and gate.fed_bytes == [MIB, MIB]
+    gate = warmup.warm_up(bench(machine, Clock()), WORKLOAD, JOB)
+    assert gate and gate.problems == () and gate.fed_bytes == (MIB, MIB)
     assert len(machine.called("sleep")) == 3
 
 
 def test_it_gives_up_at_its_deadline_and_says_what_is_short() -> None:
     machine = machine_with([arc(size=0)])
-    gate = warmup.warm_up(bench(machine, Clock()), GATE, JOB, FILE)
+    gate = warmup.warm_up(bench(machine, Clock()), WORKLOAD, JOB)
     assert len(machine.called("sleep")) == 5
     assert gate and gate.problems and "not warm" in gate.problems[0]
 
 
 def test_a_load_that_fails_makes_it_unknown() -> None:
     with pytest.raises(MeasurementUnknown, match="the warm-up load failed"):
-        warmup.warm_up(bench(machine_with([arc()], fio=1), Clock()), GATE, JOB, FILE)
+        warmup.warm_up(bench(machine_with([arc()], fio=1), Clock()), WORKLOAD, JOB)
 
 
 def test_the_begin_of_the_file_is_read_before_the_load() -> None:
     machine = machine_with([arc()])
     gate = GATE.model_copy(update={"read_first": 24 * MIB})
-    warmup.warm_up(bench(machine, Clock()), gate, JOB, FILE)
+    warmup.warm_up(bench(machine, Clock()), with_gate(gate), JOB)
     reads = [at for at, command in enumerate(machine.calls) if command[0] == "dd"]
     load = next(at for at, command in enumerate(machine.calls) if command[0] == "env" or "fio" in command)
     assert len(reads) == 1 and reads[0] < load
@@ -160,7 +165,7 @@ def test_the_begin_of_the_file_is_read_before_the_load() -> None:
 
 def test_without_read_first_nothing_is_read_before_the_load() -> None:
     machine = machine_with([arc()])
-    warmup.warm_up(bench(machine, Clock()), GATE, JOB, FILE)
+    warmup.warm_up(bench(machine, Clock()), WORKLOAD, JOB)
     assert not [command for command in machine.calls if command[0] == "dd"]
 
 
@@ -171,15 +176,13 @@ def test_without_read_first_nothing_is_read_before_the_load() -> None:
 def test_a_long_warm_up_or_one_of_histograms_has_no_log_of_every_io(
     duration_s: int, log: str, without: bool
 ) -> None:
-    workload = read_workload(WORKLOADS / "top-speeds.toml")
-    first, *others = workload.phase
+    first, *others = WORKLOAD.phase
     phases = (*others, first.model_copy(update={"log": log}))
     long = GATE.model_copy(update={"duration": duration_s * 10**9})
-    workload = workload.model_copy(update={"warmup": long, "phase": phases})
-    assert warmup.without_log(workload) is without
+    workload = WORKLOAD.model_copy(update={"warmup": long, "phase": phases})
     machine = machine_with([arc()])
     machine.answers["head"] = "now at 5 nsecs\n"
-    warmup.warm_up(bench(machine, Clock()), long, JOB, FILE, gated=False, logged=not without)
+    warmup.warm_up(bench(machine, Clock()), workload, JOB)
     (job,) = (text.decode() for path, text in machine.files.items() if path.endswith("job.fio"))
     assert ("write_lat_log=" in job) is not without
 
@@ -188,7 +191,7 @@ def test_an_appliance_is_read_past_the_clients_cache_and_has_no_gate() -> None:
     machine = machine_with([arc()])
     machine.answers["find"] = "d 1777 3 rw\nf 666 75497472 rw\n"
     gate = GATE.model_copy(update={"read_first": 24 * MIB})
-    assert warmup.warm_up(bench(machine, Clock(), server=False), gate, JOB, FILE) is None
+    assert warmup.warm_up(bench(machine, Clock(), server=False), with_gate(gate), JOB) is None
     (read,) = [command for command in machine.calls if command[0] == "dd"]
     assert {f"if=/m/data/{FILE}", "iflag=count_bytes,direct"} <= set(read)
     assert not machine.called("sleep")
@@ -199,13 +202,15 @@ def test_of_an_appliance_nothing_is_read_through_a_link() -> None:
     machine.answers["find"] = "d 1777 3 rw\nl 777 8 -\n"
     gate = GATE.model_copy(update={"read_first": 24 * MIB})
     with pytest.raises(HostError, match="is a symbolic link"):
-        warmup.warm_up(bench(machine, Clock(), server=False), gate, JOB, FILE)
+        warmup.warm_up(bench(machine, Clock(), server=False), with_gate(gate), JOB)
     assert not [command for command in machine.calls if command[0] == "dd"]
 
 
 def test_without_a_phase_that_asks_for_the_l2arc_there_is_no_gate() -> None:
     machine = machine_with([arc(size=0)])
-    assert warmup.warm_up(bench(machine, Clock()), GATE, JOB, FILE, gated=False) is None
+    phases = tuple(phase for phase in WORKLOAD.phase if "l2arc" not in phase.tiers)
+    workload = WORKLOAD.model_copy(update={"phase": phases})
+    assert warmup.warm_up(bench(machine, Clock()), workload, JOB) is None
     assert not machine.called("sleep")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -69,7 +70,7 @@ class Sweep:
             name = synthetic_series.run(self.results, 1, {"write-slog": 1000})
             run = RunDir(self.results / "sizes" / name)
             (run.path / "plan.json").write_text(
-                json.dumps({**plan.as_json(), "series": request.series.as_json()})
+                json.dumps({**plan.as_json(), "series": asdict(request.series)})
             )
             raise Killed
         run = begun.run_dir if begun else _create_run(plan, request)
