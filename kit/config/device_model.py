@@ -18,7 +18,19 @@ from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ValidationInfo
 
 from kit.config import named_files
-from kit.config.toml import KeyProblem, Table, dotted, load, nearest, printable, read_text, suggested
+from kit.config.toml import (
+    STORED_IF_ANY,
+    STORED_IF_SET,
+    KeyProblem,
+    Table,
+    dotted,
+    load,
+    nearest,
+    printable,
+    read_text,
+    stored_unless,
+    suggested,
+)
 from kit.config.toml_lines import KeyPath
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
@@ -83,7 +95,7 @@ class Disk(Table):
     write_cache: CacheBytes
     destage_idle: IdleNs
     # SATA Native Command Queuing has 32 tags.
-    queue_depth: Annotated[int, Field(ge=1, le=32, exclude_if=lambda depth: depth == 1)] = 1
+    queue_depth: Annotated[int, Field(ge=1, le=32), stored_unless(1)] = 1
 
     @field_validator("average_seek", "full_seek")
     @classmethod
@@ -173,7 +185,7 @@ class Ssd(Table):
     flush: Literal["honoured", "ignored"] = "honoured"
     write_cache: Literal["on", "off"] = "on"
     flush_command: Ns
-    throttle: Annotated[Throttle | None, Field(exclude_if=lambda throttle: throttle is None)] = None
+    throttle: Annotated[Throttle | None, STORED_IF_SET] = None
 
     @field_validator("page")
     @classmethod
@@ -241,7 +253,7 @@ class Controller(Table):
     command_spread: Ns
     link_per_s: BytesPerS
     destage_idle: IdleNs
-    read_ahead: Annotated[CacheBytes, Field(exclude_if=lambda size: not size)] = 0
+    read_ahead: Annotated[CacheBytes, STORED_IF_ANY] = 0
     backing: str | None = None
     disk: Disk | None = None
     ssd: Ssd | None = None
@@ -314,7 +326,7 @@ class DeviceModel(Table):
     model: Literal["disk", "ssd", "controller"]
     title: Annotated[str, Field(min_length=1, max_length=100)]
     source: tuple[str, ...] = ()
-    firmware: Annotated[VersionText | None, Field(exclude_if=lambda firmware: firmware is None)] = None
+    firmware: Annotated[VersionText | None, STORED_IF_SET] = None
     disk: Disk | None = None
     ssd: Ssd | None = None
     controller: Controller | None = None

@@ -17,7 +17,7 @@ from kit.config.tables.power_table import Power, Restart, check_power, check_res
 from kit.config.tables.precondition_table import Role
 from kit.config.tables.setting_table import Setting, check_setting_names
 from kit.config.testbed_devices import Bus, Device, Name, check_buses, check_names, resolve_devices
-from kit.config.toml import KeyProblem, Table, load, read_text, refusal
+from kit.config.toml import STORED_IF_ANY, STORED_IF_SET, KeyProblem, Table, load, read_text, refusal
 from kit.config.toml_lines import KeyLines
 from kit.core.clock import Clock, ClockKind
 from kit.core.errors import ConfigError
@@ -66,7 +66,7 @@ class Server(_Host):
     """
 
     export: str | None = None
-    version: Annotated[VersionText | None, Field(exclude_if=lambda version: version is None)] = None
+    version: Annotated[VersionText | None, STORED_IF_SET] = None
     trace: Literal["auto", "none"] = "auto"
 
     @field_validator("export")
@@ -116,12 +116,12 @@ class Testbed(Table):
     server: Server
     client: Annotated[tuple[Client, ...], Field(min_length=1, max_length=16)]
     lab: Lab = Lab()
-    bus: Annotated[dict[Name, Bus], Field(exclude_if=lambda buses: not buses)] = Field(default_factory=dict)
+    bus: Annotated[dict[Name, Bus], STORED_IF_ANY] = Field(default_factory=dict)
     device: tuple[Device, ...] = ()
-    setting: Annotated[tuple[Setting, ...], Field(exclude_if=lambda settings: not settings)] = ()
-    command: Annotated[tuple[OwnCommand, ...], Field(exclude_if=lambda commands: not commands)] = ()
-    power: Annotated[Power | None, Field(exclude_if=lambda power: power is None)] = None
-    restart: Annotated[Restart | None, Field(exclude_if=lambda restart: restart is None)] = None
+    setting: Annotated[tuple[Setting, ...], STORED_IF_ANY] = ()
+    command: Annotated[tuple[OwnCommand, ...], STORED_IF_ANY] = ()
+    power: Annotated[Power | None, STORED_IF_SET] = None
+    restart: Annotated[Restart | None, STORED_IF_SET] = None
 
     @model_validator(mode="after")
     def _check_keys_together(self) -> Self:

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from kit.config import named_files
 from kit.config.device_model import BytesPerS, DeviceModel, Ns, OverridesRefused, Ssd, resolve
 from kit.config.tables.precondition_table import Role
-from kit.config.toml import KeyProblem, Table, dotted, read_text, refusal
+from kit.config.toml import STORED_IF_ANY, STORED_IF_SET, KeyProblem, Table, dotted, read_text, refusal
 from kit.config.toml_lines import KeyLines, KeyPath
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
@@ -92,7 +92,7 @@ class EmulatedDevice(Table):
     set: dict[str, _Value | dict[str, _Value]] = Field(default_factory=dict)
     keep: str | None = None
     # Of the table [bus.NAME].
-    bus: Annotated[Name | None, Field(exclude_if=lambda bus: bus is None)] = None
+    bus: Annotated[Name | None, STORED_IF_SET] = None
 
     @model_validator(mode="after")
     def _check_model(self) -> Self:
@@ -154,11 +154,11 @@ class Device(EmulatedDevice):
     # Rated endurance from the data sheet: bytes that may be written in its life (TBW).
     endurance: Annotated[SizeBytes, Field(gt=0)] | None = None
     # What one costs.
-    price: Annotated[Price | None, Field(exclude_if=lambda price: price is None)] = None
+    price: Annotated[Price | None, STORED_IF_SET] = None
     # Of a real device: its own DRAM, from the data sheet; 0 if that holds no data that was read.
     dram: SizeBytes | None = None
     # Of an emulated device: its DRAM is as unknown as that of a real one without `dram`.
-    probe_dram: Annotated[bool, Field(exclude_if=lambda probe: not probe)] = False
+    probe_dram: Annotated[bool, STORED_IF_ANY] = False
     path: DevicePath | None = None
     serial: Serial | None = None
 

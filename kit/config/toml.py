@@ -21,7 +21,7 @@ from datetime import date, time
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from kit.config import named_files
@@ -54,6 +54,15 @@ Text = str | OfKey  # what is wrong
 Place = tuple[Path, int]  # file, line
 Setting = str | int | bool  # of an option, property or parameter
 M = TypeVar("M", bound=BaseModel)
+
+# Of keys that came later: without them a plan is stored as before there were such keys, with the same digest.
+STORED_IF_SET = Field(exclude_if=lambda value: value is None)
+STORED_IF_ANY = Field(exclude_if=lambda value: not value)
+
+
+def stored_unless(default: object) -> Any:
+    """As STORED_IF_SET, of a key with that default."""
+    return Field(exclude_if=lambda value: value == default)
 
 
 class Table(BaseModel):

@@ -22,7 +22,16 @@ from kit.config.tables.power_table import PowerLoss
 from kit.config.tables.precondition_table import PreconditionTable
 from kit.config.tables.setting_table import SettingName, SettingValue
 from kit.config.tables.tree_table import Tree
-from kit.config.toml import KeyProblem, Setting, Table, nearest, validate
+from kit.config.toml import (
+    STORED_IF_ANY,
+    STORED_IF_SET,
+    KeyProblem,
+    Setting,
+    Table,
+    nearest,
+    stored_unless,
+    validate,
+)
 from kit.config.workload_base import WorkloadSource, read_source, tables_of
 from kit.config.workload_jobs import with_captures
 from kit.core.sample_size import sample_needed
@@ -92,11 +101,11 @@ class Pool(Table):
     """
 
     data: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = "stripe"
-    groups: Annotated[int, Field(ge=1, exclude_if=lambda groups: groups == 1)] = 1
-    log: Annotated[Literal["stripe", "mirror"], Field(exclude_if=lambda log: log == "stripe")] = "stripe"
+    groups: Annotated[int, Field(ge=1), stored_unless(1)] = 1
+    log: Annotated[Literal["stripe", "mirror"], stored_unless("stripe")] = "stripe"
     cache_size: CacheSize | None = None
-    special_size: Annotated[CacheSize | None, Field(exclude_if=lambda size: size is None)] = None
-    age: Annotated[Age | None, Field(exclude_if=lambda age: age is None)] = None
+    special_size: Annotated[CacheSize | None, STORED_IF_SET] = None
+    age: Annotated[Age | None, STORED_IF_SET] = None
     properties: Properties = Field(default_factory=dict)
 
 
@@ -117,8 +126,8 @@ class Nfs(Table):
     version: Version = "3"
     options: tuple[MountOption, ...] = ("hard",)
     engine: Literal["kernel", "libnfs"] = "kernel"
-    proto: Annotated[Literal["tcp", "rdma"] | None, Field(exclude_if=lambda value: value is None)] = None
-    nconnect: Annotated[int | None, Field(ge=1, le=16, exclude_if=lambda value: value is None)] = None
+    proto: Annotated[Literal["tcp", "rdma"] | None, STORED_IF_SET] = None
+    nconnect: Annotated[int | None, Field(ge=1, le=16), STORED_IF_SET] = None
 
     @property
     def mount_options(self) -> tuple[str, ...]:
@@ -192,8 +201,8 @@ class HostSettings(Table):
     ) = None
     transparent_hugepage: Literal["always", "madvise", "never"] | None = None
     # Plans that do not ask for it are stored without it, as before the key existed.
-    write_cache: Annotated[Literal["on", "off"] | None, Field(exclude_if=lambda value: value is None)] = None
-    tune: Annotated[Literal["none", "latency"], Field(exclude_if=lambda value: value == "none")] = "none"
+    write_cache: Annotated[Literal["on", "off"] | None, STORED_IF_SET] = None
+    tune: Annotated[Literal["none", "latency"], stored_unless("none")] = "none"
 
     @property
     def wanted(self) -> dict[str, str]:
@@ -214,9 +223,7 @@ class Workload(Table):
     title: str
     reference: str = ""
     # A testbed that is the lab alone, of the kit or beside the file: where the command names none.
-    lab: Annotated[
-        str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,200})?$", exclude_if=lambda lab: not lab)
-    ] = ""
+    lab: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,200})?$"), STORED_IF_ANY] = ""
     precondition: PreconditionTable | None = None
     pool: Pool = Pool()
     dataset: Dataset = Dataset()
@@ -224,30 +231,22 @@ class Workload(Table):
     tunables: Tunables = Field(default_factory=dict)
     host: HostSettings = HostSettings()
     # Of the testbed's own settings ([[setting]] there), by name.
-    setting: Annotated[dict[SettingName, SettingValue], Field(exclude_if=lambda values: not values)] = Field(
-        default_factory=dict
-    )
+    setting: Annotated[dict[SettingName, SettingValue], STORED_IF_ANY] = Field(default_factory=dict)
     # fio options of every job, of the warm-up's too, instead of those in the job files.
     job: FioOptions = Field(default_factory=dict)
     working_set: WorkingSet | None = None
-    tree: Annotated[Tree | None, Field(exclude_if=lambda tree: tree is None)] = None
+    tree: Annotated[Tree | None, STORED_IF_SET] = None
     warmup: Warmup | None = None
     phase: Annotated[tuple[Phase, ...], Field(min_length=1, max_length=50)]
     expect: tuple[Expectation, ...] = ()
     # Shorter than the workload stands (kit.config.lengths).
-    length: Annotated[
-        Literal["smoke", "sanity", "full"], Field(exclude_if=lambda length: length == "full")
-    ] = "full"
-    known: Annotated[
-        tuple[KnownFailure, ...], Field(exclude_if=lambda known: not known, max_length=1000)
-    ] = ()
-    fault: Annotated[tuple[Fault, ...], Field(max_length=100, exclude_if=lambda faults: not faults)] = ()
-    event: Annotated[
-        tuple[ExpectedEvent, ...], Field(max_length=100, exclude_if=lambda events: not events)
-    ] = ()
-    impact: Annotated[tuple[Impact, ...], Field(exclude_if=lambda impacts: not impacts)] = ()
+    length: Annotated[Literal["smoke", "sanity", "full"], stored_unless("full")] = "full"
+    known: Annotated[tuple[KnownFailure, ...], Field(max_length=1000), STORED_IF_ANY] = ()
+    fault: Annotated[tuple[Fault, ...], Field(max_length=100), STORED_IF_ANY] = ()
+    event: Annotated[tuple[ExpectedEvent, ...], Field(max_length=100), STORED_IF_ANY] = ()
+    impact: Annotated[tuple[Impact, ...], STORED_IF_ANY] = ()
     power_loss: PowerLoss | None = None
-    capacity: Annotated[Capacity | None, Field(exclude_if=lambda capacity: capacity is None)] = None
+    capacity: Annotated[Capacity | None, STORED_IF_SET] = None
 
     @property
     def on_devices(self) -> bool:

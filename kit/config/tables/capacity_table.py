@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from kit.config.fio_job import DEVICE, DIRECTORY, RUNTIME, SIZE, FioJob, FioSection
-from kit.config.toml import KeyProblem, Place, Table
+from kit.config.toml import STORED_IF_SET, KeyProblem, Place, Table
 from kit.core.units import DurationNs, SizeBytes, format_size_bytes
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class OpenTable(Table):
     block: SizeBytes = 4096
     threads: Annotated[int, Field(ge=1, le=1024)] = 64
     rate: _Rate | None = None
-    p99_max: Annotated[DurationNs | None, Field(gt=0, exclude_if=lambda limit: limit is None)] = None
+    p99_max: Annotated[DurationNs | None, Field(gt=0), STORED_IF_SET] = None
 
     @property
     def text(self) -> str:

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
-
 from kit.config.tables.setting_table import Argv, SettingName
-from kit.config.toml import KeyProblem, Table
+from kit.config.toml import STORED_IF_SET, KeyProblem, Table
 
 
 class OwnCommand(Table):
@@ -22,7 +20,7 @@ class OwnCommand(Table):
     name: SettingName
     run: Argv
     # What ends what `run` began.
-    undo: Annotated[Argv | None, Field(exclude_if=lambda undo: undo is None)] = None
+    undo: Annotated[Argv | None, STORED_IF_SET] = None
 
 
 def check_command_names(commands: tuple[OwnCommand, ...]) -> None:

@@ -24,7 +24,7 @@ from pydantic import Field, model_validator
 
 from kit.config.tables.phase_table import Expected, Name, Phase
 from kit.config.tables.setting_table import SettingName
-from kit.config.toml import KeyProblem, Table
+from kit.config.toml import STORED_IF_ANY, KeyProblem, Table
 from kit.core.units import DurationNs, format_duration_ns
 
 What = Literal["stall", "error", "fail", "power-loss", "offline", "nfsd-restart", "command"]
@@ -46,7 +46,7 @@ _WORDS: Mapping[str, str] = {
 }
 _At = Annotated[DurationNs, Field(ge=0)]
 _For = Annotated[DurationNs | None, Field(alias="for", gt=0)]
-_Phase = Annotated[Name | Literal[""], Field(exclude_if=lambda name: not name)]
+_Phase = Annotated[Name | Literal[""], STORED_IF_ANY]
 
 
 def _needed(made: bool, key: str, text: str) -> None:
@@ -73,8 +73,8 @@ class Fault(Table):
     phase: _Phase = ""
     sectors: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=1)]] | None = None
     of: Literal["read", "write", "any"] = "any"
-    command: Annotated[SettingName | Literal[""], Field(exclude_if=lambda name: not name)] = ""
-    if_emulated: Annotated[bool, Field(exclude_if=lambda value: not value)] = False
+    command: Annotated[SettingName | Literal[""], STORED_IF_ANY] = ""
+    if_emulated: Annotated[bool, STORED_IF_ANY] = False
 
     @property
     def text(self) -> str:

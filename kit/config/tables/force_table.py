@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from kit.config.fio_job import FioJob
-from kit.config.toml import KeyProblem, Place, Table
+from kit.config.toml import STORED_IF_ANY, STORED_IF_SET, KeyProblem, Place, Table
 from kit.core.text import counted
 from kit.core.units import SizeBytes, format_size_bytes
 from kit.store.parts.forces import FLUSH_IDLE, READ_CACHED, WITHOUT_WRITES
@@ -58,9 +58,9 @@ class ForceTable(Table):
     group_commit: bool = False
     file: SizeBytes = 16 << 20
     check: bool = True
-    random: Annotated[bool, Field(exclude_if=lambda random: not random)] = False
-    groups: Annotated[_Groups | None, Field(exclude_if=lambda groups: groups is None)] = None
-    most: Annotated[SizeBytes | None, Field(exclude_if=lambda most: most is None)] = None
+    random: Annotated[bool, STORED_IF_ANY] = False
+    groups: Annotated[_Groups | None, STORED_IF_SET] = None
+    most: Annotated[SizeBytes | None, STORED_IF_SET] = None
 
     @property
     def writes(self) -> bool:

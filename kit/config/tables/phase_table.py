@@ -12,7 +12,7 @@ from kit.config.tables.capacity_table import OpenTable, ReplayTable
 from kit.config.tables.force_table import ForceTable
 from kit.config.tables.soak_table import Soak
 from kit.config.tables.tree_table import Action
-from kit.config.toml import KeyProblem, Setting, Table
+from kit.config.toml import STORED_IF_ANY, STORED_IF_SET, KeyProblem, Setting, Table, stored_unless
 from kit.core.text import counted
 from kit.core.units import DurationNs, SizeBytes, format_duration_ns
 
@@ -58,7 +58,7 @@ class ArrayLayout(Table):
 
     level: Level
     chunk: Annotated[SizeBytes, AfterValidator(_check_chunk)] = 512 << 10
-    members: Annotated[int | None, Field(ge=1, le=32, exclude_if=lambda members: members is None)] = None
+    members: Annotated[int | None, Field(ge=1, le=32), STORED_IF_SET] = None
 
     @model_validator(mode="after")
     def _check_level(self) -> Self:
@@ -102,33 +102,31 @@ class Phase(Table):
 
     name: Name
     title: str
-    target: Annotated[Target, Field(exclude_if=lambda target: target == "nfs")] = "nfs"
-    devices: Annotated[tuple[str, ...], Field(exclude_if=lambda devices: not devices)] = ()
-    each: Annotated[Literal["in turn", "together"], Field(exclude_if=lambda each: each == "in turn")] = (
-        "in turn"
-    )
-    array: Annotated[ArrayLayout | None, Field(exclude_if=lambda array: array is None)] = None
+    target: Annotated[Target, stored_unless("nfs")] = "nfs"
+    devices: Annotated[tuple[str, ...], STORED_IF_ANY] = ()
+    each: Annotated[Literal["in turn", "together"], stored_unless("in turn")] = "in turn"
+    array: Annotated[ArrayLayout | None, STORED_IF_SET] = None
     job: str = ""
-    force: Annotated[ForceTable | None, Field(exclude_if=lambda force: force is None)] = None
-    metadata: Annotated[Action | None, Field(exclude_if=lambda metadata: metadata is None)] = None
-    open: Annotated[OpenTable | None, Field(exclude_if=lambda table: table is None)] = None
-    replay: Annotated[ReplayTable | None, Field(exclude_if=lambda table: table is None)] = None
+    force: Annotated[ForceTable | None, STORED_IF_SET] = None
+    metadata: Annotated[Action | None, STORED_IF_SET] = None
+    open: Annotated[OpenTable | None, STORED_IF_SET] = None
+    replay: Annotated[ReplayTable | None, STORED_IF_SET] = None
     options: FioOptions = Field(default_factory=dict)
     tiers: tuple[Tier, ...] = ()
     duration: DurationNs
-    ios: Annotated[int | None, Field(ge=1, le=10**8, exclude_if=lambda ios: ios is None)] = None
-    duration_max: Annotated[DurationNs | None, Field(exclude_if=lambda most: most is None)] = None
+    ios: Annotated[int | None, Field(ge=1, le=10**8), STORED_IF_SET] = None
+    duration_max: Annotated[DurationNs | None, STORED_IF_SET] = None
     interval: DurationNs = 1_000_000_000
     log: Literal["auto", "every-io", "histograms"] = "auto"
-    in_order: Annotated[bool, Field(exclude_if=lambda in_order: not in_order)] = False
+    in_order: Annotated[bool, STORED_IF_ANY] = False
     resumable: bool = False
-    during: Annotated[tuple[Expected, ...], Field(exclude_if=lambda during: not during)] = ()
-    soak: Annotated[Soak | None, Field(exclude_if=lambda soak: soak is None)] = None
+    during: Annotated[tuple[Expected, ...], STORED_IF_ANY] = ()
+    soak: Annotated[Soak | None, STORED_IF_SET] = None
     remove: Literal["log", "cache"] | None = None
-    cold: Annotated[bool, Field(exclude_if=lambda cold: not cold)] = False
-    restart: Annotated[RestartKind | None, Field(exclude_if=lambda restart: restart is None)] = None
-    split_of: Annotated[str, Field(exclude_if=lambda name: not name)] = ""
-    keys: Annotated[int | None, Field(ge=1, le=MOST_ONE_IN, exclude_if=lambda keys: keys is None)] = None
+    cold: Annotated[bool, STORED_IF_ANY] = False
+    restart: Annotated[RestartKind | None, STORED_IF_SET] = None
+    split_of: Annotated[str, STORED_IF_ANY] = ""
+    keys: Annotated[int | None, Field(ge=1, le=MOST_ONE_IN), STORED_IF_SET] = None
 
     @property
     def load(self) -> str:

@@ -19,7 +19,7 @@ from pydantic import Field, field_validator, model_validator
 from kit.config.address import HostAddress
 from kit.config.tables.setting_table import Argv
 from kit.config.testbed_devices import Device
-from kit.config.toml import KeyProblem, Table, nearest
+from kit.config.toml import KeyProblem, Table, nearest, stored_unless
 from kit.core.units import DurationNs, SizeBytes
 
 Control = Literal["no-sync", "no-flush", "none"]
@@ -44,12 +44,10 @@ class PowerLoss(Table):
     moments: Annotated[int, Field(ge=1, le=1000)]
     within: Annotated[DurationNs, Field(gt=0)] = 200_000_000
     seed: int = 1
-    workers: Annotated[int, Field(ge=1, le=32, exclude_if=lambda workers: workers == 3)] = 3
-    sizes: Annotated[
-        tuple[SizeBytes, ...], Field(min_length=1, max_length=8, exclude_if=lambda sizes: sizes == _SIZES)
-    ] = _SIZES
-    idle: Annotated[DurationNs, Field(ge=0, exclude_if=lambda idle: idle == 1_000_000_000)] = 1_000_000_000
-    control: Annotated[Control, Field(exclude_if=lambda control: control == "no-sync")] = "no-sync"
+    workers: Annotated[int, Field(ge=1, le=32), stored_unless(3)] = 3
+    sizes: Annotated[tuple[SizeBytes, ...], Field(min_length=1, max_length=8), stored_unless(_SIZES)] = _SIZES
+    idle: Annotated[DurationNs, Field(ge=0), stored_unless(1_000_000_000)] = 1_000_000_000
+    control: Annotated[Control, stored_unless("no-sync")] = "no-sync"
 
     @field_validator("sizes")
     @classmethod

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from kit.config.toml import KeyProblem, Table
+from kit.config.toml import KeyProblem, Table, stored_unless
 from kit.core.sample_size import sample_needed
 from kit.core.units import DurationNs, SizeBytes
 
@@ -63,7 +63,7 @@ class Precondition(Table):
 
     method: Literal["snia", "fills", "purge", "none"]
     fills: Annotated[int, Field(ge=1, le=100)] | None = None
-    filled: Annotated[Part, Field(exclude_if=lambda filled: filled == WHOLE)] = WHOLE
+    filled: Annotated[Part, stored_unless(WHOLE)] = WHOLE
     # Not strict: after a validator of mode "before", pydantic gets Python lists.
     roles: Annotated[tuple[Role, ...], Field(strict=False, min_length=1)] | None = None
     purge: Literal["auto", "format", "sanitize", "discard"] = "auto"

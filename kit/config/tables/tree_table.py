@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from kit.config.fio_job import FioJob
-from kit.config.toml import KeyProblem, Table
+from kit.config.toml import STORED_IF_SET, KeyProblem, Table
 from kit.config.tree_shape import MOST_BYTES, MOST_DIRECTORIES, MOST_FILES, Shape, even
 from kit.core.units import SizeBytes, commas, format_size_bytes
 
@@ -28,8 +28,8 @@ class Tree(Table):
     workload that has each file and its size, instead (kit.config.tree_shape).
     """
 
-    files: Annotated[int | None, Field(ge=1, le=MOST_FILES, exclude_if=lambda files: files is None)] = None
-    list: Annotated[str | None, Field(min_length=1, exclude_if=lambda name: name is None)] = None
+    files: Annotated[int | None, Field(ge=1, le=MOST_FILES), STORED_IF_SET] = None
+    list: Annotated[str | None, Field(min_length=1), STORED_IF_SET] = None
     depth: Annotated[int, Field(ge=0, le=16)] = 1
     width: Annotated[int, Field(ge=1, le=1000)] = 10
     size: SizeBytes = 4 << 10
