@@ -55,6 +55,11 @@ def _one_of(*choices: str) -> _Kind:
     return "|".join(map(re.escape, choices)), f"one of {', '.join(choices)}"
 
 
+_FLAGS = (
+    "time_based", "direct", "thread", "norandommap", "randrepeat", "allrandrepeat", "group_reporting",
+    "refill_buffers", "scramble_buffers", "zero_buffers", "invalidate", "end_fsync", "create_on_open",
+    "stonewall", "disable_slat", "disable_clat", "disable_lat",
+)  # fmt: skip
 _OPTIONS: Mapping[str, _Kind] = {
     "rw": (
         rf"(?:read|write|randread|randwrite|rw|readwrite|randrw)(?::{_BYTES_PATTERN})?",
@@ -85,38 +90,9 @@ _OPTIONS: Mapping[str, _Kind] = {
     **dict.fromkeys(("size", "filesize", "io_size"), _BYTES),
     **dict.fromkeys(("runtime", "ramp_time", "thinktime"), _TIME),
     **dict.fromkeys(
-        (
-            "number_ios",
-            "rwmixread",
-            "buffer_compress_percentage",
-            "fsync",
-            "fdatasync",
-            "openfiles",
-        ),
-        _COUNT,
+        ("number_ios", "rwmixread", "buffer_compress_percentage", "fsync", "fdatasync", "openfiles"), _COUNT
     ),
-    **dict.fromkeys(
-        (
-            "time_based",
-            "direct",
-            "thread",
-            "norandommap",
-            "randrepeat",
-            "allrandrepeat",
-            "group_reporting",
-            "refill_buffers",
-            "scramble_buffers",
-            "zero_buffers",
-            "invalidate",
-            "end_fsync",
-            "create_on_open",
-            "stonewall",
-            "disable_slat",
-            "disable_clat",
-            "disable_lat",
-        ),
-        _FLAG,
-    ),
+    **dict.fromkeys(_FLAGS, _FLAG),
 }
 _ALIASES = {"readwrite": "rw", "blocksize": "bs"}
 

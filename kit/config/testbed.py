@@ -12,12 +12,22 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from kit.config.address import HostAddress, parse_address
 from kit.config.device_model import VersionText
-from kit.config.tables.command_table import OwnCommand, check_command_names
+from kit.config.tables.command_table import OwnCommand
+from kit.config.tables.phase_table import Phase
 from kit.config.tables.power_table import Power, Restart, check_power, check_restart
 from kit.config.tables.precondition_table import Role
-from kit.config.tables.setting_table import Setting, check_setting_names
-from kit.config.testbed_devices import Bus, Device, Name, check_buses, check_names, resolve_devices
-from kit.config.toml import STORED_IF_ANY, STORED_IF_SET, KeyProblem, Table, load, read_text, refusal
+from kit.config.tables.setting_table import Setting
+from kit.config.testbed_devices import Bus, Device, Name, check_devices, resolve_devices
+from kit.config.toml import (
+    STORED_IF_ANY,
+    STORED_IF_SET,
+    KeyProblem,
+    Table,
+    check_names,
+    load,
+    read_text,
+    refusal,
+)
 from kit.config.toml_lines import KeyLines
 from kit.core.clock import Clock, ClockKind
 from kit.core.errors import ConfigError
@@ -125,10 +135,9 @@ class Testbed(Table):
 
     @model_validator(mode="after")
     def _check_keys_together(self) -> Self:
-        check_names(self.device)
-        check_buses(self.device, self.bus)
-        check_setting_names(self.setting)
-        check_command_names(self.command)
+        check_devices(self.device, self.bus)
+        check_names("setting", [each.name for each in self.setting])
+        check_names("command", [each.name for each in self.command])
         check_power(self.power, self.server.at, self.device)
         check_restart(self.restart, self.server.at)
         _check_hosts(self)
@@ -148,6 +157,12 @@ class Testbed(Table):
 
     def devices(self, role: Role) -> tuple[Device, ...]:
         return tuple(device for device in self.device if device.role == role)
+
+    def devices_of(self, phase: Phase) -> tuple[Device, ...]:
+        """Those that a phase on devices goes to, in their order here."""
+        named = [each for each in self.device if not phase.devices or each.name in phase.devices]
+        chosen = tuple(each for each in named if each.role == phase.role)
+        return chosen[: phase.array.members] if phase.array else chosen
 
     def command_named(self, name: str) -> OwnCommand | None:
         return next((each for each in self.command if each.name == name), None)

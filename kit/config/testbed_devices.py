@@ -14,7 +14,16 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from kit.config import named_files
 from kit.config.device_model import BytesPerS, DeviceModel, Ns, OverridesRefused, Ssd, resolve
 from kit.config.tables.precondition_table import Role
-from kit.config.toml import STORED_IF_ANY, STORED_IF_SET, KeyProblem, Table, dotted, read_text, refusal
+from kit.config.toml import (
+    STORED_IF_ANY,
+    STORED_IF_SET,
+    KeyProblem,
+    Table,
+    check_names,
+    dotted,
+    read_text,
+    refusal,
+)
 from kit.config.toml_lines import KeyLines, KeyPath
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
@@ -34,30 +43,22 @@ _PRICE = re.compile(r"(?!0+(\.0+)? )[0-9]{1,9}(\.[0-9]{1,2})? [A-Z]{3}")
 _SERIAL = re.compile(r"(?! )[\x20-\x7e]{1,128}(?<! )")
 
 
-def _matches(text: str, pattern: re.Pattern[str], expected: str) -> str:
-    if not pattern.fullmatch(text):
-        raise ValueError(f"expected {expected}, found '{safe_text(text)[:100]}'")
-    return text
+def _matches(pattern: re.Pattern[str], expected: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not pattern.fullmatch(text):
+            raise ValueError(f"expected {expected}, found '{safe_text(text)[:100]}'")
+        return text
+
+    return AfterValidator(check)
 
 
-DevicePath = Annotated[
-    str,
-    AfterValidator(
-        lambda text: _matches(
-            text,
-            _DEVICE_PATH,
-            "a link such as /dev/disk/by-id/ata-X_123 (`hsp host disks --testbed FILE` shows it; other names "
-            "may be another disk after the next boot)",
-        )
-    ),
-]
-Serial = Annotated[
-    str, AfterValidator(lambda text: _matches(text, _SERIAL, "a serial number, in printable ASCII"))
-]
-Price = Annotated[
-    str,
-    AfterValidator(lambda text: _matches(text, _PRICE, 'an amount and a currency, such as "816.90 EUR"')),
-]
+_A_LINK = (
+    "a link such as /dev/disk/by-id/ata-X_123 (`hsp host disks --testbed FILE` shows it; other names may be "
+    "another disk after the next boot)"
+)
+DevicePath = Annotated[str, _matches(_DEVICE_PATH, _A_LINK)]
+Serial = Annotated[str, _matches(_SERIAL, "a serial number, in printable ASCII")]
+Price = Annotated[str, _matches(_PRICE, 'an amount and a currency, such as "816.90 EUR"')]
 
 
 class Bus(Table):
@@ -222,17 +223,9 @@ class Device(EmulatedDevice):
         return f"null_blk, constant {format_duration_ns(self.latency or 0)}"
 
 
-def check_names(devices: Sequence[EmulatedDevice]) -> None:
-    """Raises KeyProblem for two devices of one name."""
-    names = [device.name for device in devices]
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            text = f"two devices are called '{name}': give each its own name"
-            raise KeyProblem(("device", number, "name"), text)
-
-
-def check_buses(devices: Sequence[EmulatedDevice], buses: Buses) -> None:
-    """Raises KeyProblem for a device on a bus that has no table, and for a bus without devices."""
+def check_devices(devices: Sequence[EmulatedDevice], buses: Buses) -> None:
+    """Raises KeyProblem for two devices of one name, one on a bus without a table, a bus without devices."""
+    check_names("device", [device.name for device in devices])
     for number, device in enumerate(devices):
         if device.bus is not None and device.bus not in buses:
             known = f"there is {', '.join(buses)}" if buses else "there is no table [bus.NAME]"

@@ -79,6 +79,14 @@ class KeyProblem(ValueError):
         self.key: KeyPath = (key,) if isinstance(key, str) else key
 
 
+def check_names(table: str, names: Sequence[str]) -> None:
+    """Raises KeyProblem for two of the tables [[`table`]] with one name."""
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            text = f"two {table}s are called '{name}': give each its own name"
+            raise KeyProblem((table, number, "name"), text)
+
+
 class Refusal(ConfigError):
     """Mistakes in files, one a line. `texts`: without their places."""
 

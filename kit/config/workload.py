@@ -32,6 +32,7 @@ from kit.config.toml import (
     stored_unless,
     validate,
 )
+from kit.config.toml_lines import KeyPath
 from kit.config.workload_base import WorkloadSource, read_source, tables_of
 from kit.config.workload_jobs import with_captures
 from kit.core.sample_size import sample_needed
@@ -275,6 +276,16 @@ class Workload(Table):
         mine = [each for each in tables if each.phase in ("", phase.name)]
         return tuple(sorted(mine, key=lambda each: each.at))
 
+    @property
+    def scheduled(self) -> list[tuple[str, int, Scheduled]]:
+        """Each fault and event with the name of its table and its number."""
+        faults = [("fault", *each) for each in enumerate(self.fault)]
+        return [*faults, *(("event", *each) for each in enumerate(self.event))]
+
+    def phase_of(self, scheduled: Scheduled) -> Phase:
+        """The phase in which it is done."""
+        return next(phase for phase in self.phase if scheduled.phase in ("", phase.name))
+
     @model_validator(mode="after")
     def _check_splits(self) -> Self:
         for number, phase in enumerate(self.phase):
@@ -342,18 +353,13 @@ class Workload(Table):
 
     @model_validator(mode="after")
     def _check_schedule(self) -> Self:
-        tables: list[tuple[str, int, Scheduled]] = [("fault", *each) for each in enumerate(self.fault)]
-        tables += [("event", *each) for each in enumerate(self.event)]
         names = [phase.name for phase in self.phase]
-        for table, number, each in tables:
+        for table, number, each in self.scheduled:
             if not each.phase and len(names) > 1:
                 text = f"in which phase? the workload has {', '.join(names)}: add phase"
                 raise KeyProblem((table, number, "phase"), text)
-            phase = next((phase for phase in self.phase if each.phase in ("", phase.name)), None)
-            if phase is None:
-                text = f"no phase is called '{each.phase}', {nearest(each.phase, names, 'phases')}"
-                raise KeyProblem((table, number, "phase"), text)
-            if problem := fault_table.phase_problem(phase):
+            _check_known(each.phase or names[0], names, (table, number, "phase"))
+            if problem := fault_table.phase_problem(self.phase_of(each)):
                 raise KeyProblem((table, number, "phase" if each.phase else "at"), problem)
         for number, phase in enumerate(self.phase):
             if phase.during and (problem := fault_table.phase_problem(phase)):
@@ -371,18 +377,18 @@ class Workload(Table):
                 text = "is the name of the load of [warmup], which then drew the same random numbers"
                 raise KeyProblem(key, f"'{name}' {text}: choose another")
         for number, expectation in enumerate(self.expect):
-            if expectation.phase not in names:
-                text = (
-                    f"no phase is called '{expectation.phase}', {nearest(expectation.phase, names, 'phases')}"
-                )
-                raise KeyProblem(("expect", number, "phase"), text)
+            _check_known(expectation.phase, names, ("expect", number, "phase"))
         for number, impact in enumerate(self.impact):
             for part, sides in zip(("alone", "beside"), impact.sides, strict=True):
                 for name in sides:
-                    if name not in names:
-                        text = f"no phase is called '{name}', {nearest(name, names, 'phases')}"
-                        raise KeyProblem(("impact", number, part), text)
+                    _check_known(name, names, ("impact", number, part))
         return self
+
+
+def _check_known(phase: str, names: list[str], key: KeyPath) -> None:
+    """Raises KeyProblem if no phase has that name."""
+    if phase not in names:
+        raise KeyProblem(key, f"no phase is called '{phase}', {nearest(phase, names, 'phases')}")
 
 
 def read_workload(path: Path) -> Workload:

@@ -16,8 +16,7 @@ from kit.config.testbed_devices import (
     Buses,
     EmulatedDevice,
     Name,
-    check_buses,
-    check_names,
+    check_devices,
     resolve_devices,
 )
 from kit.config.toml import Table, load
@@ -41,8 +40,7 @@ class Emulation(Table):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        check_names(self.device)
-        check_buses(self.device, self.bus)
+        check_devices(self.device, self.bus)
         return self
 
 

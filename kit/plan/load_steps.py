@@ -294,7 +294,7 @@ def _sampling(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Ste
         )
         yield Step(step, key, (Command(tuple(argv), sampler.SOURCE),))
     yield from _drives(plan, names, step)
-    if phase.soak and phase.soak.has_limits and not plan.testbed.is_appliance:
+    if phase.soak and phase.soak.limits and not plan.testbed.is_appliance:
         paths = {name: each.path for name, each in devices.items() if name != ARRAY}
         yield Step(step, "server", (Command(tuple(wear.command(paths)), wear.SOURCE),))
 

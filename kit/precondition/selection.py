@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from kit.config.tables.precondition_table import BESIDE_DATA, Precondition
 from kit.config.testbed import Testbed
 from kit.config.testbed_devices import Device, ages
+from kit.config.toml import Place
 from kit.config.toml_lines import KeyPath
+from kit.core.errors import SafetyRefusal
 from kit.precondition import budget
 
 
@@ -69,11 +71,15 @@ def _device_problems(settings: Precondition, device: Device) -> Iterator[tuple[K
         )
 
 
-def check_budget(settings: Precondition | None, testbed: Testbed) -> None:
-    """Raises SafetyRefusal if the budget cannot suffice."""
+def check_budget(settings: Precondition | None, testbed: Testbed, place: Place) -> None:
+    """Raises SafetyRefusal if the budget, which stands at `place`, cannot suffice."""
     for device in selected_devices(settings, testbed):
         assert settings is not None
-        budget.refuse_beyond_bytes(device.name, settings, device.size, device.endurance)
+        try:
+            budget.refuse_beyond_bytes(device.name, settings, device.size, device.endurance)
+        except SafetyRefusal as error:
+            path, line = place
+            raise SafetyRefusal(f"{path}:{line}: precondition.budget: {error.message}", error.hint) from None
 
 
 def title(text: str, settings: Precondition | None, testbed: Testbed, length: str = "full") -> str:

@@ -14,7 +14,6 @@ from kit.config.toml import Place, placed_refusal, read_text
 from kit.config.toml_lines import KeyLines, KeyPath
 from kit.config.workload import Pool, Workload
 from kit.config.workload_base import WorkloadSource
-from kit.core.errors import SafetyRefusal
 from kit.core.text import counted
 from kit.core.units import format_duration_ns, format_iec, format_size_bytes
 from kit.nfs import libnfs
@@ -65,11 +64,7 @@ def check(
         raise placed_refusal(problems)
     if testbed.is_appliance:
         return
-    try:
-        selection.check_budget(workload.precondition, testbed)
-    except SafetyRefusal as error:
-        path, line = source.place_of(("precondition", "budget"))
-        raise SafetyRefusal(f"{path}:{line}: precondition.budget: {error.message}", error.hint) from None
+    selection.check_budget(workload.precondition, testbed, source.place_of(("precondition", "budget")))
     _check_working_set(operations.reading(workload, jobs), source, testbed)
 
 
@@ -188,9 +183,8 @@ def _unequal(workload: Workload, testbed: Testbed) -> Problems:
                 listed = " and ".join(f"{name} {format_size_bytes(size)}" for name, size in sizes.items())
                 remedy = "take devices of one size"
                 if role == "special":
-                    remedy += (
-                        f', or write special_size = "{format_size_bytes(min(sizes.values()) >> 20 << 20)}"'
-                    )
+                    part = format_size_bytes(min(sizes.values()) >> 20 << 20)
+                    remedy += f', or write special_size = "{part}"'
                 yield ("pool", "special_size"), f"one {role} vdev of unequal devices, {listed}: {remedy}"
 
 
@@ -224,13 +218,12 @@ def _tier_problems(phase: Phase, job: FioJob, present: set[str]) -> Iterator[str
     """Each tier must be able to answer the phase's operations with the devices it has."""
     tiers = set(phase.tiers)
     yield from operations.tier_problems(phase, job)
-    device = "add a device of role {} to the testbed, or remove the tier from the phase"
-    if "l2arc" in tiers and "cache" not in present:
-        yield f"tier l2arc, but there is no cache device: {device.format('cache')}"
-    if "slog" in tiers and "log" not in present:
-        yield f"tier slog, but there is no log device: {device.format('log')}"
-    if "special" in tiers and "special" not in present:
-        yield f"tier special, but there is no special device: {device.format('special')}"
+    for tier, role in (("l2arc", "cache"), ("slog", "log"), ("special", "special")):
+        if tier in tiers and role not in present:
+            yield (
+                f"tier {tier}, but there is no {role} device: add a device of role {role} to the testbed, or "
+                "remove the tier from the phase"
+            )
     of_log = tiers & {"pool", "special"} if "read" not in job.operations else tiers & {"pool"}
     if of_log and "log" in present:
         yield (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kit.config.tables.expectation import Expectation, RatioTo
+from kit.config.tables.expectation import Expectation
 from kit.config.toml import nearest, placed_refusal
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload
@@ -57,9 +57,5 @@ def _ratio(expectation: Expectation, workload: Workload) -> Iterator[tuple[KeyPa
             ("ratio_to", "tier"),
             f"the phase '{name}' does not have the tier {tier}, only {', '.join(phase.tiers)}",
         )
-    elif _row(expectation, to) == (expectation.phase, expectation.op, expectation.tier):
+    elif (name, to.op or expectation.op, tier) == (expectation.phase, expectation.op, expectation.tier):
         yield ("ratio_to",), "this is the row itself: name another phase, op or tier"
-
-
-def _row(expectation: Expectation, to: RatioTo) -> tuple[str, str, str]:
-    return to.phase or expectation.phase, to.op or expectation.op, to.tier or expectation.tier

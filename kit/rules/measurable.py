@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from kit.config.fio_job import FioJob
 from kit.config.tables.age_table import filled_to
 from kit.config.tables.capacity_table import ReplayJob
+from kit.config.tables.nfs_options import MOST_CALL_BYTES, call_bytes, value_of
 from kit.config.tables.phase_table import Phase
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, placed_refusal
@@ -32,9 +34,7 @@ MOST_JOBS = 1024
 MOST_OUTSTANDING = 65536
 # fio has a buffer for each I/O on the way.
 MOST_BUFFER_BYTES = 1 << 30
-# What the Linux client asks for if rsize and wsize do not say (NFS_MAX_FILE_IO_SIZE), and libnfs.
-_MOST_CALL_BYTES = 1 << 20
-_CALL_SIZES = (("read", "rsize"), ("write", "wsize"))
+_CALL_SIZES: tuple[tuple[str, Literal["rsize", "wsize"]], ...] = (("read", "rsize"), ("write", "wsize"))
 
 
 def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Mapping[str, FioJob]) -> None:
@@ -63,11 +63,10 @@ def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Ma
 
 def check_mount(workload: Workload, jobs: Mapping[str, FioJob], client: str, options: str) -> None:
     """What only the mount shows: rsize and wsize in effect (`options`, of /proc/mounts). Raises HostError."""
-    sizes = dict(option.split("=", 1) for option in options.split(",") if "=" in option)
     for phase in (each for each in workload.phase if each.over_nfs):
         job = jobs[phase.load]
         for op, name in _CALL_SIZES:
-            most = sizes.get(name, "")
+            most = value_of(name, options) or ""
             of_ops = job.capture.largest if isinstance(job, ReplayJob) else job.block_bytes_by_op
             size_bytes = of_ops.get(op, 0)
             if most.isdecimal() and size_bytes > int(most):
@@ -221,11 +220,8 @@ def _block_problems(
 
 def _call_limits(workload: Workload) -> Iterator[tuple[str, tuple[str, int]]]:
     """The most bytes of an NFS call: what sets it, the operation, the bytes."""
-    given = dict(option.split("=") for option in workload.nfs.options if "=" in option)
     for op, name in _CALL_SIZES:
         if workload.nfs.engine == "libnfs":
-            yield f"a {op} of libnfs", (op, _MOST_CALL_BYTES)
+            yield f"a {op} of libnfs", (op, MOST_CALL_BYTES)
         else:
-            value = given.get(name, "0")
-            most = int(value) if value.strip("0").isdecimal() else _MOST_CALL_BYTES
-            yield f"{name} of nfs.options", (op, most)
+            yield f"{name} of nfs.options", (op, call_bytes(name, workload.nfs.options))

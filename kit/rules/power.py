@@ -12,11 +12,8 @@ from kit.zfs.datasets import is_encrypted
 
 def problems(workload: Workload, testbed: Testbed) -> Iterator[tuple[KeyPath, str]]:
     """`testbed`: with the devices that the run uses."""
-    key: KeyPath = ("power_loss",)
-    if workload.power_loss is None:
-        return
-    for text in _problems(workload, testbed):
-        yield key, text
+    if workload.power_loss:
+        yield from ((("power_loss",), text) for text in _problems(workload, testbed))
 
 
 def _problems(workload: Workload, testbed: Testbed) -> Iterator[str]:

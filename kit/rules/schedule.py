@@ -46,8 +46,8 @@ def device_of(word: str, testbed: Testbed, *, first: bool = False) -> Device | N
 
 def problems(workload: Workload, testbed: Testbed) -> Problems:
     """`testbed`: with the devices that the run uses."""
-    for table, number, each in _tables(workload):
-        found = [*_of_phase(each, _phase_of(workload, each))]
+    for table, number, each in workload.scheduled:
+        found = [*_of_phase(each, workload.phase_of(each))]
         if isinstance(each, Fault):
             found += _of_fault(each, workload, testbed)
         else:
@@ -60,17 +60,6 @@ def problems(workload: Workload, testbed: Testbed) -> Problems:
         yield from _of_timing(number, phase, workload)
         yield from _of_imports(number, phase, workload)
         yield from _together(phase, workload, testbed)
-
-
-def _tables(workload: Workload) -> Iterator[tuple[str, int, Scheduled]]:
-    for number, fault in enumerate(workload.fault):
-        yield "fault", number, fault
-    for number, event in enumerate(workload.event):
-        yield "event", number, event
-
-
-def _phase_of(workload: Workload, each: Scheduled) -> Phase:
-    return next(phase for phase in workload.phase if each.phase in ("", phase.name))
 
 
 def _of_phase(each: Scheduled, phase: Phase) -> Iterator[tuple[str, str]]:
@@ -137,8 +126,8 @@ def _of_fault(fault: Fault, workload: Workload, testbed: Testbed) -> Iterator[tu
             f'"{workload.pool.data}" with {len(testbed.devices("data"))} data devices has no copy: write '
             'data = "mirror" or a raidz, or what = "stall"',
         )
-    phase = _phase_of(workload, fault)
-    removed = [each.remove for each in workload.phase[: workload.phase.index(phase) + 1]]
+    number = workload.phase.index(workload.phase_of(fault))
+    removed = [each.remove for each in workload.phase[: number + 1]]
     if device.role in removed:
         yield "device", f"'{device.name}' is not in the pool any more: a phase has remove = \"{device.role}\""
 
@@ -225,17 +214,16 @@ def _of_timing(number: int, phase: Phase, workload: Workload) -> Problems:
     ]
     faults.sort(key=lambda each: each[1].at)
     # What goes on meanwhile needs no band.
-    banded = [(index, each) for index, each in faults if each.expect != "degraded"][:1]
-    for index, first in banded:
-        if (free := _quiet_before(first, phase, workload)) >= LEAST_BEFORE:
-            continue
-        yield (
-            ("fault", index, "at"),
-            f"{format_duration_ns(first.at)}: recovery is judged against the band of before, which needs "
-            f"{LEAST_BEFORE} whole intervals ({format_duration_ns(phase.interval)} each) without a fault or "
-            f"event; phase '{phase.name}' has {free} until then, without the first, in which load begins: "
-            "make at larger, or the interval shorter",
-        )
+    banded = [(index, each) for index, each in faults if each.expect != "degraded"]
+    for index, first in banded[:1]:
+        if (free := _quiet_before(first, phase, workload)) < LEAST_BEFORE:
+            yield (
+                ("fault", index, "at"),
+                f"{format_duration_ns(first.at)}: recovery is judged against the band of before, which needs "
+                f"{LEAST_BEFORE} whole intervals ({format_duration_ns(phase.interval)} each) without a fault "
+                f"or event; phase '{phase.name}' has {free} until then, without the first, in which load "
+                "begins: make at larger, or the interval shorter",
+            )
     for (index, each), (_, later) in itertools.pairwise(faults):
         until_ns = each.at + (each.for_ or 0) + (each.recover_within or 0)
         if later.at < until_ns:
@@ -266,7 +254,7 @@ def _together(phase: Phase, workload: Workload, testbed: Testbed) -> Problems:
     if testbed.is_appliance:
         return
     away = []
-    for table, index, each in _tables(workload):
+    for table, index, each in workload.scheduled:
         if each.phase not in ("", phase.name):
             continue
         is_away = each.what in AWAY or each.what == "resilver"

@@ -27,13 +27,8 @@ def problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]) -
 def _limits(workload: Workload, testbed: Testbed, number: int) -> Iterator[tuple[str, str]]:
     soak = workload.phase[number].soak
     assert soak is not None
-    given = [
-        name
-        for name in ("written_max", "endurance_max", "temperature_max")
-        if getattr(soak, name) is not None
-    ]
     if testbed.is_appliance:
-        for name in given:
+        for name in soak.limits:
             yield name, 'server.host = "none": the devices of an appliance cannot be read; remove it'
         return
     if soak.temperature_max is not None and testbed.is_lab:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from kit.config.tables.setting_table import Argv, SettingName
-from kit.config.toml import STORED_IF_SET, KeyProblem, Table
+from kit.config.toml import STORED_IF_SET, Table
 
 
 class OwnCommand(Table):
@@ -21,12 +21,3 @@ class OwnCommand(Table):
     run: Argv
     # What ends what `run` began.
     undo: Annotated[Argv | None, STORED_IF_SET] = None
-
-
-def check_command_names(commands: tuple[OwnCommand, ...]) -> None:
-    """Raises KeyProblem for two commands of one name."""
-    names = [each.name for each in commands]
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            text = f"two commands are called '{name}': give each its own name"
-            raise KeyProblem(("command", number, "name"), text)

@@ -37,6 +37,11 @@ _LEAST_BATCHES = 20
 _MOST_COLUMNS, _LEAST_COLUMNS = 4000, 6
 # Of blocks, sampled. A pool of 1 TiB in records of 128 KiB has 8 million.
 MOST_ONE_IN = 1 << 20
+# Keys of loads that read and write.
+_NOT_WITH_METADATA = (
+    "job", "force", "open", "replay", "options", "tiers", "ios", "resumable", "soak", "split_of", "keys",
+    "during",
+)  # fmt: skip
 # What an array is called among devices: in results, and in counters.
 ARRAY = "array"
 
@@ -150,6 +155,11 @@ class Phase(Table):
     def over_nfs(self) -> bool:
         return self.target == "nfs"
 
+    @property
+    def role(self) -> str:
+        """Of its devices; an array is of data devices."""
+        return self.target.partition(":")[2] or "data"
+
     @model_validator(mode="after")
     def _check_array(self) -> Self:
         if self.target != "array":
@@ -176,20 +186,7 @@ class Phase(Table):
             return self
         if not self.over_nfs:
             raise KeyProblem("target", f'files are made over NFS, and target = "{self.target}": remove one')
-        for key in (
-            "job",
-            "force",
-            "open",
-            "replay",
-            "options",
-            "tiers",
-            "ios",
-            "resumable",
-            "soak",
-            "split_of",
-            "keys",
-            "during",
-        ):
+        for key in _NOT_WITH_METADATA:
             if getattr(self, key):
                 raise KeyProblem(
                     key, f"{key} is for loads that read and write, and this one has metadata: remove it"
