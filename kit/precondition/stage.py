@@ -151,7 +151,7 @@ def _rate(work: Work, load: DeviceLoad) -> float:
 def do_stage(work: Work, stage: Stage) -> None:
     """Run one stage with its measurement, and save the state. Raises Stop (end of the budget), KitError."""
     work.check_unchanged()
-    loads = _loads(work, stage)
+    loads = stage_loads(stage, work.device.path, work.device.size_bytes, work.settings)
     intended = sum(load.io_bytes for load in loads)
     _check_budget(work, stage, intended + work.settings.ios * work.settings.block)
     before, start_ns = work.counter(), work.now_ns()
@@ -194,10 +194,6 @@ def _write_and_measure(
         points.append(_measure(work, stage, "write", before, active))
     points.append(_measure(work, stage, "read", before, span))
     return entry, points
-
-
-def _loads(work: Work, stage: Stage) -> list[DeviceLoad]:
-    return stage_loads(stage, work.device.path, work.device.size_bytes, work.settings)
 
 
 def of_how_many(work: Work, stage: Stage) -> str:

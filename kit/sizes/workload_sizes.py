@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from kit.config.testbed import Testbed
 from kit.config.testbed_devices import Device
-from kit.config.toml import Setting
 from kit.config.workload import Workload
 from kit.core.units import parse_size_bytes
 from kit.sizes.tier_sizes import (
@@ -41,12 +40,16 @@ def tiers_asked(workload: Workload) -> frozenset[str]:
     return frozenset(tier for phase in workload.phase for tier in phase.tiers) & frozenset(READ_TIERS)
 
 
+def with_sizes(workload: Workload, set_bytes: int, **of_pool: int | None) -> Workload:
+    """`workload` with that working set, and with sizes of its pool (cache_size, special_size)."""
+    working_set = workload.file_set.model_copy(update={"size": set_bytes})
+    pool = workload.pool.model_copy(update=of_pool)
+    return workload.model_copy(update={"working_set": working_set, "pool": pool})
+
+
 def tunable_bytes(workload: Workload, name: str) -> int:
     """A tunable that is a size; 0 if the workload does not set it."""
-    return _bytes(workload.tunables.get(name, 0))
-
-
-def _bytes(value: Setting) -> int:
+    value = workload.tunables.get(name, 0)
     return parse_size_bytes(value) if isinstance(value, str) else int(value)
 
 
