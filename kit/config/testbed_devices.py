@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from kit.config import named_files
 from kit.config.device_model import BytesPerS, DeviceModel, Ns, OverridesRefused, Ssd, resolve
@@ -17,10 +17,10 @@ from kit.config.tables.precondition_table import Role
 from kit.config.toml import (
     STORED_IF_ANY,
     STORED_IF_SET,
-    KeyProblem,
+    Problems,
     Table,
-    check_names,
     dotted,
+    name_problems,
     read_text,
     refusal,
 )
@@ -95,20 +95,18 @@ class EmulatedDevice(Table):
     # Of the table [bus.NAME].
     bus: Annotated[Name | None, STORED_IF_SET] = None
 
-    @model_validator(mode="after")
-    def _check_model(self) -> Self:
+    def _problems(self) -> Problems:
         given = [key for key in ("preset", "file", "emulated") if getattr(self, key) is not None]
         if len(given) != 1 and self._needs_model():
             text = " and ".join(given) or "none"
             key: KeyPath = tuple(given[1:2])
-            raise KeyProblem(key, f"'{self.name}' needs one of preset, file and emulated; found {text}")
+            yield key, f"'{self.name}' needs one of preset, file and emulated; found {text}"
         if self.emulated is not None and self.set:
             text = f"'{self.name}': set changes a preset or a file; write the values into emulated"
-            raise KeyProblem("set", text)
+            yield "set", text
         if self.size < MIN_DEVICE_BYTES or (self._is_made() and self.size % (1 << 20)):
             whole = ", and it must be whole MiB" if self._is_made() else ""
-            raise KeyProblem("size", f"{self.size} bytes: ZFS needs at least 64MiB{whole}")
-        return self
+            yield "size", f"{self.size} bytes: ZFS needs at least 64MiB{whole}"
 
     # A validator of single keys, so that a mistake has its line. A file is read later, when its
     # directory is known.
@@ -163,16 +161,16 @@ class Device(EmulatedDevice):
     path: DevicePath | None = None
     serial: Serial | None = None
 
-    @model_validator(mode="after")
-    def _check_kind(self) -> Self:
+    def _problems(self) -> Problems:
         """The keys of a real device, of a null_blk and of a model exclude each other."""
+        yield from super()._problems()
         keys: tuple[str, ...] = ("preset", "file", "emulated", "keep", "set", "bus")
         if self.probe_dram and (self.is_real or self.model is not None):
             text = "is for a device with a model; of a real device leave dram out, and a run looks for it"
-            raise KeyProblem("probe_dram", f"'{self.name}': {text}")
+            yield "probe_dram", f"'{self.name}': {text}"
         if self.is_real:
             if self.serial is None:
-                raise KeyProblem(
+                yield (
                     "serial",
                     f"'{self.name}' needs the serial number of the device at {self.path}; "
                     "`hsp host disks --testbed FILE` shows it",
@@ -180,10 +178,11 @@ class Device(EmulatedDevice):
             keys, kind = ("model", "latency", *keys), " has a path, so it is a real device: it"
         elif self.serial is not None:
             text = f"'{self.name}': serial is for a real device, which needs a path too"
-            raise KeyProblem("serial", text)
+            yield "serial", text
+            return
         elif self.model is not None:
             if self.latency is None:
-                raise KeyProblem("latency", f"'{self.name}': a null_blk needs its latency")
+                yield "latency", f"'{self.name}': a null_blk needs its latency"
             kind = ': model = "null_blk"'
         else:
             keys, kind = ("latency",), ': a device without model = "null_blk"'
@@ -191,8 +190,7 @@ class Device(EmulatedDevice):
             keys = ("dram", *keys)
         for key in keys:
             if getattr(self, key) not in (None, {}):
-                raise KeyProblem(key, f"'{self.name}'{kind} has no {key}; remove it")
-        return self
+                yield key, f"'{self.name}'{kind} has no {key}; remove it"
 
     @property
     def is_real(self) -> bool:
@@ -223,17 +221,17 @@ class Device(EmulatedDevice):
         return f"null_blk, constant {format_duration_ns(self.latency or 0)}"
 
 
-def check_devices(devices: Sequence[EmulatedDevice], buses: Buses) -> None:
-    """Raises KeyProblem for two devices of one name, one on a bus without a table, a bus without devices."""
-    check_names("device", [device.name for device in devices])
+def device_problems(devices: Sequence[EmulatedDevice], buses: Buses) -> Problems:
+    """Two devices of one name, a device on a bus that has no table, and a bus without devices."""
+    yield from name_problems("device", [device.name for device in devices])
     for number, device in enumerate(devices):
         if device.bus is not None and device.bus not in buses:
             known = f"there is {', '.join(buses)}" if buses else "there is no table [bus.NAME]"
             text = f"'{device.name}' is on '{device.bus}', and {known}: add [bus.{device.bus}] with its per_s"
-            raise KeyProblem(("device", number, "bus"), text)
+            yield ("device", number, "bus"), text
     for name in buses:
         if all(device.bus != name for device in devices):
-            raise KeyProblem(("bus", name), f'no device has bus = "{name}": add it, or remove the table')
+            yield ("bus", name), f'no device has bus = "{name}": add it, or remove the table'
 
 
 E = TypeVar("E", bound=EmulatedDevice)

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, time
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Self, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from kit.config import named_files
@@ -65,12 +65,6 @@ def stored_unless(default: object) -> Any:
     return Field(exclude_if=lambda value: value == default)
 
 
-class Table(BaseModel):
-    """Base of every TOML table: frozen, strict types, no unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
 class KeyProblem(ValueError):
     """A validator's refusal of one key of its table, or of one within it (a path)."""
 
@@ -79,12 +73,31 @@ class KeyProblem(ValueError):
         self.key: KeyPath = (key,) if isinstance(key, str) else key
 
 
-def check_names(table: str, names: Sequence[str]) -> None:
-    """Raises KeyProblem for two of the tables [[`table`]] with one name."""
+# Keys, as of KeyProblem, and texts.
+Problems = Iterator[tuple[str | KeyPath, str]]
+
+
+class Table(BaseModel):
+    """Base of every TOML table: frozen, strict types, no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    def _problems(self) -> Problems:
+        """What is wrong with keys that are right by themselves. The first is told, and no more looked for."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _refuse_first(self) -> Self:
+        for key, text in self._problems():
+            raise KeyProblem(key, text)
+        return self
+
+
+def name_problems(table: str, names: Sequence[str]) -> Problems:
+    """Two of the tables [[`table`]] with one name."""
     for number, name in enumerate(names):
         if name in names[:number]:
-            text = f"two {table}s are called '{name}': give each its own name"
-            raise KeyProblem((table, number, "name"), text)
+            yield (table, number, "name"), f"two {table}s are called '{name}': give each its own name"
 
 
 class Refusal(ConfigError):

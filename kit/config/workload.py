@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
-from kit.config.tables import capacity_table, fault_table, phase_splits, tree_table
+from kit.config.tables import fault_table, phase_splits, tree_table
 from kit.config.tables.age_table import Age
 from kit.config.tables.capacity_table import Capacity
 from kit.config.tables.expectation import Expectation
@@ -26,6 +26,7 @@ from kit.config.toml import (
     STORED_IF_ANY,
     STORED_IF_SET,
     KeyProblem,
+    Problems,
     Setting,
     Table,
     nearest,
@@ -135,28 +136,28 @@ class Nfs(Table):
         """`options` with those of the keys beside it."""
         return with_keys(self.options, self.proto, self.nconnect)
 
-    @model_validator(mode="after")
-    def _check_keys(self) -> Self:
+    def _problems(self) -> Problems:
+        yield from self._keys_problems()
+        yield from self._engine_problems()
+
+    def _keys_problems(self) -> Problems:
         for key, value in (("proto", self.proto), ("nconnect", self.nconnect)):
             if value is not None and self.engine == "libnfs":
-                raise KeyProblem(key, f'engine = "libnfs" has no mount, so it has no {key}: remove {key}')
+                yield key, f'engine = "libnfs" has no mount, so it has no {key}: remove {key}'
             if value is not None and (twice := same_as_key(key, self.options)):
                 text = f"nfs.options has {twice}, and nfs.{key} = {value} is the same: remove one of the two"
-                raise KeyProblem(key, text)
-        return self
+                yield key, text
 
-    @model_validator(mode="after")
-    def _check_engine(self) -> Self:
+    def _engine_problems(self) -> Problems:
         if self.engine == "libnfs" and self.version != "3":
-            raise KeyProblem(
+            yield (
                 "version",
                 f'engine = "libnfs" is for version = 3: libnfs 5 cannot open files over NFSv{self.version} '
                 "of a Linux server",
             )
         if self.engine == "libnfs" and self.options not in ((), ("hard",)):
             text = 'engine = "libnfs" has no mount, so it has no mount options: remove options'
-            raise KeyProblem("options", text)
-        return self
+            yield "options", text
 
 
 class WorkingSet(Table):
@@ -286,13 +287,6 @@ class Workload(Table):
         """The phase in which it is done."""
         return next(phase for phase in self.phase if scheduled.phase in ("", phase.name))
 
-    @model_validator(mode="after")
-    def _check_splits(self) -> Self:
-        for number, phase in enumerate(self.phase):
-            if phase.split_of and (problem := phase_splits.problem(self.phase, number)):
-                raise KeyProblem(("phase", number, problem[0]), problem[1])
-        return self
-
     def expected_ns(self, phase: Phase) -> int:
         """How long the load of a phase takes: of a search for a rate (`[capacity]`) with all looks, about."""
         if phase.force and phase.force.groups:
@@ -300,95 +294,91 @@ class Workload(Table):
         searched = phase.open is not None and phase.open.rate is None
         return self.capacity.expected_ns(phase.duration) if searched and self.capacity else phase.duration
 
-    @model_validator(mode="after")
-    def _check_capacity(self) -> Self:
+    def _problems(self) -> Problems:
+        yield from self._splits_problems()
+        yield from self._capacity_problems()
+        yield from self._tree_problems()
+        yield from self._targets_problems()
+        yield from self._schedule_problems()
+        yield from self._phases_problems()
+
+    def _splits_problems(self) -> Problems:
+        for number, phase in enumerate(self.phase):
+            if phase.split_of and (problem := phase_splits.problem(self.phase, number)):
+                yield ("phase", number, problem[0]), problem[1]
+
+    def _capacity_problems(self) -> Problems:
         opened = [phase.open for phase in self.phase if phase.open]
-        if found := capacity_table.problem(opened, self.capacity):
-            raise KeyProblem(*found)
+        if self.capacity is None and any(each.rate is None for each in opened):
+            yield "phase", 'at which rate? write open.rate, or [capacity] p99_max = "1ms" to look for it'
         own = "open" if opened else "replay" if any(phase.replay for phase in self.phase) else ""
         if own and self.nfs.engine != "kernel":
-            raise KeyProblem(
-                ("nfs", "engine"), f"{own} goes through a mount, which libnfs has not: remove it"
-            )
-        return self
+            yield ("nfs", "engine"), f"{own} goes through a mount, which libnfs has not: remove it"
 
-    @model_validator(mode="after")
-    def _check_tree(self) -> Self:
+    def _tree_problems(self) -> Problems:
         before: list[tree_table.Action] = []
         for number, phase in enumerate(self.phase):
             if phase.metadata is None:
                 continue
             if self.tree is None:
-                raise KeyProblem(
-                    "tree", "which files do phases with metadata make? such as [tree] files = 1000"
-                )
+                yield "tree", "which files do phases with metadata make? such as [tree] files = 1000"
             if text := tree_table.problem(before, phase.metadata):
-                raise KeyProblem(("phase", number, "metadata"), f'"{phase.metadata}": {text}')
+                yield ("phase", number, "metadata"), f'"{phase.metadata}": {text}'
             before.append(phase.metadata)
         if self.nfs.engine != "kernel" and before:
-            raise KeyProblem(
-                ("nfs", "engine"), "a tree is made through a mount, which libnfs has not: remove it"
-            )
-        return self
+            yield ("nfs", "engine"), "a tree is made through a mount, which libnfs has not: remove it"
 
-    @model_validator(mode="after")
-    def _check_targets(self) -> Self:
+    def _targets_problems(self) -> Problems:
         """Phases on devices come first: the others go to the one working set, in a pool on these devices."""
         for number, phase in enumerate(self.phase):
             if phase.on_devices and not all(each.on_devices for each in self.phase[:number]):
-                raise KeyProblem(
+                yield (
                     ("phase", number, "target"),
                     "the devices are part of the pool by then: put phases on devices before the others",
                 )
         if not self.on_devices and self.working_set is None:
-            raise KeyProblem(
+            yield (
                 "working_set",
                 'which file do the phases read and write? such as [working_set] file = "working-set", '
                 'size = "auto"',
             )
         if self.on_devices:
             for key in sorted(OF_POOL & self.model_fields_set):
-                raise KeyProblem(key, "there is no pool in a workload whose phases go to devices: remove it")
-        return self
+                yield key, "there is no pool in a workload whose phases go to devices: remove it"
 
-    @model_validator(mode="after")
-    def _check_schedule(self) -> Self:
+    def _schedule_problems(self) -> Problems:
         names = [phase.name for phase in self.phase]
         for table, number, each in self.scheduled:
             if not each.phase and len(names) > 1:
                 text = f"in which phase? the workload has {', '.join(names)}: add phase"
-                raise KeyProblem((table, number, "phase"), text)
-            _check_known(each.phase or names[0], names, (table, number, "phase"))
+                yield (table, number, "phase"), text
+            yield from _unknown(each.phase or names[0], names, (table, number, "phase"))
             if problem := fault_table.phase_problem(self.phase_of(each)):
-                raise KeyProblem((table, number, "phase" if each.phase else "at"), problem)
+                yield (table, number, "phase" if each.phase else "at"), problem
         for number, phase in enumerate(self.phase):
             if phase.during and (problem := fault_table.phase_problem(phase)):
-                raise KeyProblem(("phase", number, "during"), problem)
-        return self
+                yield ("phase", number, "during"), problem
 
-    @model_validator(mode="after")
-    def _check_phases(self) -> Self:
+    def _phases_problems(self) -> Problems:
         names = [phase.name for phase in self.phase]
         for number, name in enumerate(names):
             key = ("phase", number, "name")
             if name in names[:number]:
-                raise KeyProblem(key, f"two phases are called '{name}': give each its own name")
+                yield key, f"two phases are called '{name}': give each its own name"
             if name == WARM_UP and self.warmup:
                 text = "is the name of the load of [warmup], which then drew the same random numbers"
-                raise KeyProblem(key, f"'{name}' {text}: choose another")
+                yield key, f"'{name}' {text}: choose another"
         for number, expectation in enumerate(self.expect):
-            _check_known(expectation.phase, names, ("expect", number, "phase"))
+            yield from _unknown(expectation.phase, names, ("expect", number, "phase"))
         for number, impact in enumerate(self.impact):
             for part, sides in zip(("alone", "beside"), impact.sides, strict=True):
                 for name in sides:
-                    _check_known(name, names, ("impact", number, part))
-        return self
+                    yield from _unknown(name, names, ("impact", number, part))
 
 
-def _check_known(phase: str, names: list[str], key: KeyPath) -> None:
-    """Raises KeyProblem if no phase has that name."""
+def _unknown(phase: str, names: list[str], key: KeyPath) -> Problems:
     if phase not in names:
-        raise KeyProblem(key, f"no phase is called '{phase}', {nearest(phase, names, 'phases')}")
+        yield key, f"no phase is called '{phase}', {nearest(phase, names, 'phases')}"
 
 
 def read_workload(path: Path) -> Workload:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from kit.config.fio_job import FioJob
-from kit.config.toml import STORED_IF_SET, KeyProblem, Table
+from kit.config.toml import STORED_IF_SET, Problems, Table
 from kit.config.tree_shape import MOST_BYTES, MOST_DIRECTORIES, MOST_FILES, Shape, even
 from kit.core.units import SizeBytes, commas, format_size_bytes
 
@@ -53,24 +53,23 @@ class Tree(Table):
         """With the one that all are in."""
         return sum(self.width**level for level in range(self.depth + 1))
 
-    @model_validator(mode="after")
-    def _check_limits(self) -> Self:
+    def _problems(self) -> Problems:
         if self.files is None and self.list is None:
-            raise KeyProblem("files", 'how many? such as files = 1000, or list = "files.txt" instead')
+            yield "files", 'how many? such as files = 1000, or list = "files.txt" instead'
         if self.list is not None and (more := self.model_fields_set & _OF_EVEN):
-            raise KeyProblem(min(more), "the list has files, directories and sizes of its own: remove it")
+            yield min(more), "the list has files, directories and sizes of its own: remove it"
         if self.directories > MOST_DIRECTORIES:
             text = f"{self.width} directories in each, {self.depth} deep, are {commas(self.directories)}"
-            raise KeyProblem("depth", f"{text}: at most {commas(MOST_DIRECTORIES)}; make one of them smaller")
+            yield "depth", f"{text}: at most {commas(MOST_DIRECTORIES)}; make one of them smaller"
         key = "size" if self.size_max is None else "size_max"
         if self.most_bytes > MOST_BYTES:
             most = format_size_bytes(MOST_BYTES)
-            raise KeyProblem(key, f"{format_size_bytes(self.most_bytes)}: at most {most} for a file")
+            yield key, f"{format_size_bytes(self.most_bytes)}: at most {most} for a file"
         if self.size_max is not None and not 0 < self.size <= self.size_max:
-            raise KeyProblem(
-                "size_max", f"sizes are from size, {self.size} bytes, to it: make it larger, and size above 0"
+            yield (
+                "size_max",
+                f"sizes are from size, {self.size} bytes, to it: make it larger, and size above 0",
             )
-        return self
 
 
 @dataclass(frozen=True)
