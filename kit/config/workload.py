@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field
 
@@ -259,6 +259,10 @@ class Workload(Table):
     def over_nfs(self) -> bool:
         """Whether a phase goes over NFS, so that there are an export and clients."""
         return any(phase.over_nfs for phase in self.phase)
+
+    def with_phases(self, phases: Iterable[Phase]) -> Self:
+        """The same with others in the place of its phases."""
+        return self.model_copy(update={"phase": tuple(phases)})
 
     @property
     def restarts(self) -> frozenset[RestartKind]:

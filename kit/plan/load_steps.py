@@ -43,16 +43,13 @@ def mounts(plan: Plan, names: Names) -> Iterator[Step]:
     spec, through_mount = plan.workload.nfs, plan.workload.nfs.engine == "kernel"
     clients = len(names.client_names) if through_mount else int(plan.testbed.is_appliance)
     for number in range(clients):
-        source = export_of(plan) if plan.testbed.is_appliance else _source_of(names, number)
+        source = nfs_mount.source_of(names.server_addresses[number], names.path)
+        if plan.testbed.is_appliance:
+            source = export_of(plan)
         commands = nfs_mount.mount_commands(source, names.mount_point, spec.version, spec.mount_options)
         details = {"client": names.client_names[number]}
         action = storage_undos.UndoMount(target=names.mount_point)
         yield Step("mount", client_key(number), commands, action, details)
-
-
-def _source_of(names: Names, client: int) -> str:
-    """What that client mounts."""
-    return nfs_mount.source_of(names.server_addresses[client], names.path)
 
 
 def warm_up(plan: Plan, names: Names) -> Iterator[Step]:
@@ -126,7 +123,11 @@ def _phase(
     is_traced = plan.is_traced and phase.over_nfs
     if is_traced:
         argv = nfsd_tracer.begin_command(tracer, number, plan.testbed.clock.to_host_ns(phase.interval))
-        yield Step(step, "server", (Command(tuple(argv)), *_following(tracer, phase)))
+        commands = [Command(tuple(argv))]
+        if phase.log == "histograms":
+            argv = nfsd_tracer.follow_command(tracer, "SIZE")
+            commands.append(Command(tuple(argv), "as the phase goes on"))
+        yield Step(step, "server", tuple(commands))
     yield from _load(plan, names, phase, step)
     yield from schedule_steps.steps(plan, names, phase)
     if is_traced:
@@ -229,12 +230,6 @@ def _put_back(names: Names, devices: tuple[str, ...], *begin: Command) -> Iterat
     yield Command(("zfs", "mount", "-l", names.dataset))
     yield from begin
     yield from (export.export_command(names.path, each) for each in names.client_addresses)
-
-
-def _following(tracer: nfsd_tracer.TracerFiles, phase: Phase) -> Iterator[Command]:
-    """What fetches the tracer's output while the phase goes on."""
-    if phase.log == "histograms":
-        yield Command(tuple(nfsd_tracer.follow_command(tracer, "SIZE")), "as the phase goes on")
 
 
 def _start_tracer(plan: Plan, tracer: nfsd_tracer.TracerFiles, phases: Sequence[Phase], names: str) -> Step:

@@ -160,13 +160,12 @@ def _layout_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, Fi
 
 
 def _tree_problems(jobs: Mapping[str, FioJob], clients: int, room: int) -> Problems:
-    made, listed = max(
-        ((clients * job.total_bytes, job.listed) for job in jobs.values() if isinstance(job, MetadataJob)),
-        default=(0, None),
-    )
-    if made * 2 > room:
+    # All are of the one tree of the workload.
+    job = next((each for each in jobs.values() if isinstance(each, MetadataJob)), None)
+    made = clients * job.extent.total_bytes if job else 0
+    if job and made * 2 > room:
         yield (
-            ("tree", "list" if listed else "files"),
+            ("tree", "list" if job.listed else "files"),
             f"files of {format_iec(made)} in all do not fit twice into the data devices "
             f"({format_iec(room)}): make them fewer or smaller",
         )

@@ -158,10 +158,9 @@ def _expected(expectation: Expectation, name: str, names: Mapping[str, list[str]
 
 def counted_together(workload: Workload, testbed: Testbed) -> Workload:
     """`workload` where the I/Os of several devices together are counted, if it leaves that to the plan."""
-    phases = tuple(
+    return workload.with_phases(
         phase.model_copy(update={"log": "histograms"})
         if phase.log == "auto" and phase.each == "together" and len(testbed.devices_of(phase)) > 1
         else phase
         for phase in workload.phase
     )
-    return workload.model_copy(update={"phase": phases})

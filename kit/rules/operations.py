@@ -179,13 +179,12 @@ def property_problems(workload: Workload, jobs: Mapping[str, FioJob]) -> Iterato
 def reading(workload: Workload, jobs: Mapping[str, FioJob]) -> Workload:
     """`workload` as the reads are concerned, for sizes and warm-up: phases that only write have no tier of
     reads."""
-    phases = tuple(
+    return workload.with_phases(
         phase
         if "read" in jobs[phase.load].operations
         else phase.model_copy(update={"tiers": tuple(t for t in phase.tiers if t not in READ_TIERS)})
         for phase in workload.phase
     )
-    return workload.model_copy(update={"phase": phases})
 
 
 def with_samples(workload: Workload, source: WorkloadSource, jobs: Mapping[str, FioJob]) -> Workload:

@@ -54,16 +54,14 @@ def resolve(workload: Workload, testbed: Testbed) -> Workload:
     if "special" not in asked and workload.pool.special_size != AUTO:
         return _resolved(workload, testbed)
     # What special vdevs answer is behind the caches, as what disks answer is.
-    phases = tuple(
+    behind = workload.with_phases(
         phase.model_copy(update={"tiers": tuple("disk" if t == "special" else t for t in phase.tiers)})
         for phase in workload.phase
     )
     devices = tuple(each for each in testbed.device if each.role not in SPECIAL_ROLES)
-    sized = _resolved(
-        workload.model_copy(update={"phase": phases}), testbed.model_copy(update={"device": devices})
-    )
+    sized = _resolved(behind, testbed.model_copy(update={"device": devices}))
     is_left = workload.file_set.size == AUTO
-    return special_sizes.resolved(sized.model_copy(update={"phase": workload.phase}), testbed, is_left)
+    return special_sizes.resolved(sized.with_phases(workload.phase), testbed, is_left)
 
 
 def _resolved(workload: Workload, testbed: Testbed) -> Workload:

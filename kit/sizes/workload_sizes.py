@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from kit.config.testbed import Testbed
@@ -187,12 +187,8 @@ def short_tiers(workload: Workload, sizes: Sizes) -> Iterator[tuple[str, str, Ti
         if phase.remove == "cache":
             sizes = replace(sizes, l2arc=0)
         held = tiers(sizes)
-        for tier in too_little(held, phase.tiers):
-            yield phase.name, tier, held
-
-
-def too_little(held: Tiers, asked: Iterable[str]) -> list[str]:
-    """The tiers in `asked` that would answer too little to be measured."""
-    least = _LEAST_SHARE * sum(map(held.of, READ_TIERS))
-    limits = {"l2arc": max(least, _LEAST_L2ARC * held.dram)}
-    return [tier for tier in READ_TIERS if tier in asked and held.of(tier) < limits.get(tier, least)]
+        least = _LEAST_SHARE * sum(map(held.of, READ_TIERS))
+        limits = dict.fromkeys(READ_TIERS, least) | {"l2arc": max(least, _LEAST_L2ARC * held.dram)}
+        for tier, limit in limits.items():
+            if tier in phase.tiers and held.of(tier) < limit:
+                yield phase.name, tier, held

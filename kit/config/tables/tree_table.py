@@ -49,6 +49,11 @@ class Tree(Table):
         return int((self.files or 0) * mean)
 
     @property
+    def least_and_most_bytes(self) -> tuple[int, int]:
+        """Of a file."""
+        return self.size, self.most_bytes
+
+    @property
     def directories(self) -> int:
         """With the one that all are in."""
         return sum(self.width**level for level in range(self.depth + 1))
@@ -97,28 +102,14 @@ class MetadataJob(FioJob):
         return cls(text, (), action, tree, listed, renames, version)
 
     @property
+    def extent(self) -> Shape | Tree:
+        """What has the numbers and bytes of the files and directories of a client."""
+        return self.listed or self.tree
+
+    @property
     def files(self) -> int:
         """Of each client."""
-        return self.listed.files if self.listed else self.tree.files or 0
-
-    @property
-    def directories(self) -> int:
-        return self.listed.directories if self.listed else self.tree.directories
-
-    @property
-    def depth(self) -> int:
-        return self.listed.depth if self.listed else self.tree.depth
-
-    @property
-    def least_and_most_bytes(self) -> tuple[int, int]:
-        """Of a file."""
-        tree = self.tree
-        return self.listed.least_and_most_bytes if self.listed else (tree.size, tree.most_bytes)
-
-    @property
-    def total_bytes(self) -> int:
-        """Of the files of a client, about."""
-        return self.listed.total_bytes if self.listed else self.tree.total_bytes
+        return self.extent.files or 0
 
     def shape(self, seed: str) -> Shape:
         """Of the tree of a client, which has its own `seed`."""
