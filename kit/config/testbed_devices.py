@@ -104,8 +104,8 @@ class EmulatedDevice(Table):
         if self.emulated is not None and self.set:
             text = f"'{self.name}': set changes a preset or a file; write the values into emulated"
             yield "set", text
-        if self.size < MIN_DEVICE_BYTES or (self._is_made() and self.size % (1 << 20)):
-            whole = ", and it must be whole MiB" if self._is_made() else ""
+        if self.size < MIN_DEVICE_BYTES or (not self.is_real and self.size % (1 << 20)):
+            whole = "" if self.is_real else ", and it must be whole MiB"
             yield "size", f"{self.size} bytes: ZFS needs at least 64MiB{whole}"
 
     # A validator of single keys, so that a mistake has its line. A file is read later, when its
@@ -124,11 +124,12 @@ class EmulatedDevice(Table):
                 raise ValueError(error.message) from None
         return value
 
-    def _needs_model(self) -> bool:
-        return True
+    @property
+    def is_real(self) -> bool:
+        """Or the kit makes it, and so decides its size."""
+        return False
 
-    def _is_made(self) -> bool:
-        """Whether the kit makes the device and so decides its size."""
+    def _needs_model(self) -> bool:
         return True
 
     @property
@@ -208,9 +209,6 @@ class Device(EmulatedDevice):
 
     def _needs_model(self) -> bool:
         return self.model is None and not self.is_real
-
-    def _is_made(self) -> bool:
-        return not self.is_real
 
     @property
     def title(self) -> str:

@@ -256,7 +256,7 @@ def _unusable(document: dict[str, Any], lines: KeyLines) -> Iterator[Problem]:
         elif isinstance(value, list):
             todo.extend(((*path, index), item) for index, item in enumerate(value))
         elif isinstance(value, (date, time)):
-            if not _is_day_key(path):
+            if tuple(part for part in path if isinstance(part, str)) != _DAY_KEY:
                 text = "expected no date or time; in quotes it is a string"
                 yield lines.line_of(path), f"{dotted(path)}: {text}"
             elif type(value) is not date:
@@ -266,10 +266,6 @@ def _unusable(document: dict[str, Any], lines: KeyLines) -> Iterator[Problem]:
             yield lines.line_of(path), f"{dotted(path)}: expected a finite number, found {value}"
         elif isinstance(value, int) and not -(2**63) <= value < 2**63:
             yield lines.line_of(path), f"{dotted(path)}: integer beyond 64 bits"
-
-
-def _is_day_key(path: KeyPath) -> bool:
-    return tuple(part for part in path if isinstance(part, str)) == _DAY_KEY
 
 
 def _days_as_text(document: dict[str, Any]) -> None:

@@ -124,14 +124,18 @@ def _same_blocks(loads: Mapping[str, FioJob], clients: int) -> Iterator[str]:
 
 def _text(section: FioSection, seed: str, who: str) -> str:
     option = _ALL if seed == _ALL else "randseed"
-    path, line = section.place_of(option)
-    value = section.options.get(option)
     version = " (fio before 3.35)" if seed == _ALL else ""
     return (
-        f"{path.name}:{line}: [{section.name}] {option}={value}{version}: {who} draw the same random blocks, "
-        "in the same order: what one has read or written, the next finds in DRAM, so shares by tier depend "
-        f"on the order. Without {option} each draws its own."
+        f"{_at(section, option)}{version}: {who} draw the same random blocks, in the same order: what one "
+        "has read or written, the next finds in DRAM, so shares by tier depend on the order. Without "
+        f"{option} each draws its own."
     )
+
+
+def _at(section: FioSection, option: str) -> str:
+    """File and line, section, option and value."""
+    path, line = section.place_of(option)
+    return f"{path.name}:{line}: [{section.name}] {option}={section.options.get(option)}"
 
 
 def _draws(job: FioJob) -> Iterator[tuple[_Draw, FioSection]]:
@@ -164,12 +168,10 @@ def _parts(loads: Mapping[str, FioJob], set_bytes: int) -> Iterator[str]:
             value = section.options.get("size", SIZE)
             used_bytes = part_bytes(value, set_bytes)
             if used_bytes < set_bytes:
-                path, line = section.place_of("size")
-                texts[path, line] = (
-                    f"{path.name}:{line}: [{section.name}] size={value}: only the first "
-                    f"{format_binary_bytes(used_bytes)} of the set ({format_binary_bytes(set_bytes)}) "
-                    "are used, and the plan counts with all of it: less than it says comes from the slower "
-                    f"tiers. size={SIZE} uses all of it."
+                texts[section.place_of("size")] = (
+                    f"{_at(section, 'size')}: only the first {format_binary_bytes(used_bytes)} of the set "
+                    f"({format_binary_bytes(set_bytes)}) are used, and the plan counts with all of it: less "
+                    f"than it says comes from the slower tiers. size={SIZE} uses all of it."
                 )
     yield from texts.values()
 
@@ -177,12 +179,12 @@ def _parts(loads: Mapping[str, FioJob], set_bytes: int) -> Iterator[str]:
 def _cached(loads: Mapping[str, FioJob]) -> Iterator[str]:
     """Loads through the page cache of the client."""
     sections = {section.place_of("direct"): section for job in loads.values() for section in job.sections}
-    for (path, line), section in sections.items():
+    for section in sections.values():
         if section.options.get("direct", "1") == "0":
             yield (
-                f"{path.name}:{line}: [{section.name}] direct=0: the page cache of the client answers some "
-                "I/Os, which the server never sees, so the counts do not agree and the result is unknown. "
-                "direct=1 sends each to the server."
+                f"{_at(section, 'direct')}: the page cache of the client answers some I/Os, which the server "
+                "never sees, so the counts do not agree and the result is unknown. direct=1 sends each to "
+                "the server."
             )
 
 
@@ -199,9 +201,8 @@ def _shrinking(loads: Mapping[str, FioJob]) -> Iterator[str]:
         elif have.get("scramble_buffers", "1") == "0" and have.get("refill_buffers", "0") == "0":
             option, what = "scramble_buffers", "the same data again and again"
         if option and "write" in section.operations:
-            path, line = section.place_of(option)
             yield (
-                f"{path.name}:{line}: [{section.name}] {option}={have[option]} writes {what}: what "
-                "compresses it, or finds equal blocks (a drive, a controller, ZFS), has less to do than with "
-                f"other data, so latencies and wear may be too small. Without {option} the data is random."
+                f"{_at(section, option)} writes {what}: what compresses it, or finds equal blocks (a drive, "
+                "a controller, ZFS), has less to do than with other data, so latencies and wear may be too "
+                f"small. Without {option} the data is random."
             )

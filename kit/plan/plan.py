@@ -23,7 +23,7 @@ from kit.config.workload_base import WorkloadSource, read_source
 from kit.config.workload_jobs import read_jobs
 from kit.core.errors import ConfigError
 from kit.plan import client_logs, durations, notes
-from kit.rules import combination, device_phases, limits, operations
+from kit.rules import combination, device_phases, expectations, operations
 from kit.sizes import auto_sizes
 from kit.zfs.tunables import PlannedTunable, tunable
 
@@ -207,7 +207,7 @@ def _with_pool(
     workload = auto_sizes.resolve(operations.reading(workload, jobs), testbed)
     workload = operations.with_samples(workload.with_phases(phases), source, jobs)
     workload = client_logs.resolved(durations.resolved(workload, testbed), testbed)
-    limits.check(workload, source)
+    expectations.check_limits(workload, source)
     combination.check(workload, source, testbed, testbed_path, jobs)
     return workload, _used(jobs, workload)
 

@@ -11,7 +11,7 @@ from kit.config.tables.precondition_table import BESIDE_DATA
 from kit.config.tables.tree_table import MetadataJob
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, placed_refusal, read_text
-from kit.config.toml_lines import KeyLines, KeyPath
+from kit.config.toml_lines import KeyLines, KeyPath, KeyProblems
 from kit.config.workload import Pool, Workload
 from kit.config.workload_base import WorkloadSource
 from kit.core.text import counted
@@ -39,7 +39,6 @@ from kit.zfs.layout import LEAST_DEVICES, SPECIAL_ROLES, copies, possible_groups
 MAX_BYTES = 2**63 - 1
 # ZPOOL_FUZZ of zpool_vdev.c.
 _FUZZ_BYTES = 16 << 20
-Problems = Iterator[tuple[KeyPath, str]]
 
 
 def check(
@@ -68,7 +67,7 @@ def check(
     _check_working_set(operations.reading(workload, jobs), source, testbed)
 
 
-def _server_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]) -> Problems:
+def _server_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]) -> KeyProblems:
     """Of a server that the kit sets up."""
     yield from settings.problems(workload, testbed)
     yield from selection.problems(workload.precondition, testbed)
@@ -101,7 +100,7 @@ def _server_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, Fi
     yield from _warmup_problems(workload, testbed)
 
 
-def _appliance_problems(workload: Workload) -> Problems:
+def _appliance_problems(workload: Workload) -> KeyProblems:
     """At least one phase must be possible without login to the server."""
     skipped = left_out(workload).skipped
     if len(skipped) == len(workload.phase):
@@ -125,7 +124,7 @@ def _testbed_problems(testbed: Testbed, path: Path) -> list[tuple[Place, str]]:
     return [((path, line), text)]
 
 
-def _layout_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]) -> Problems:
+def _layout_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]) -> KeyProblems:
     logs = len(testbed.devices("log"))
     if workload.pool.log == "mirror" and logs < 2:
         yield (
@@ -159,7 +158,7 @@ def _layout_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, Fi
         )
 
 
-def _tree_problems(jobs: Mapping[str, FioJob], clients: int, room: int) -> Problems:
+def _tree_problems(jobs: Mapping[str, FioJob], clients: int, room: int) -> KeyProblems:
     # All are of the one tree of the workload.
     job = next((each for each in jobs.values() if isinstance(each, MetadataJob)), None)
     made = clients * job.extent.total_bytes if job else 0
@@ -171,7 +170,7 @@ def _tree_problems(jobs: Mapping[str, FioJob], clients: int, room: int) -> Probl
         )
 
 
-def _unequal(workload: Workload, testbed: Testbed) -> Problems:
+def _unequal(workload: Workload, testbed: Testbed) -> KeyProblems:
     """Special vdevs of devices that differ: `zpool create` refuses them (zpool_vdev.c, get_replication)."""
     pool, data = workload.pool, len(testbed.devices("data"))
     for role in SPECIAL_ROLES:
@@ -243,7 +242,7 @@ def _special_problems(workload: Workload, testbed: Testbed, phase: Phase, job: F
         )
 
 
-def _warmup_problems(workload: Workload, testbed: Testbed) -> Problems:
+def _warmup_problems(workload: Workload, testbed: Testbed) -> KeyProblems:
     """Conditions of the warm-up that can never hold."""
     warmup, most = workload.warmup, workload.pool.cache_size or MAX_BYTES
     if warmup is None:

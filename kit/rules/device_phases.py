@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from kit.config.fio_job import FioJob
 from kit.config.tables.expectation import Expectation
 from kit.config.tables.phase_table import Phase
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, nearest, placed_refusal
-from kit.config.toml_lines import KeyPath
+from kit.config.toml_lines import KeyProblems
 from kit.config.workload import Workload
 from kit.config.workload_base import WorkloadSource
 from kit.precondition import selection
@@ -18,14 +18,11 @@ from kit.rules import (
     expectations,
     fio_options,
     force,
-    limits,
     measurable,
     operations,
     power,
     settings,
 )
-
-Problems = Iterator[tuple[KeyPath, str]]
 
 
 def used(workload: Workload, testbed: Testbed) -> Testbed:
@@ -49,7 +46,7 @@ def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Ma
         ]
     if keys:
         raise placed_refusal(source.placed(keys))
-    limits.check(workload, source)
+    expectations.check_limits(workload, source)
     problems: list[tuple[Place, str]] = []
     for name, job in sorted(jobs.items()):
         sizes = [size for phase in workload.phase if phase.load == name for size in _sizes_of(phase, testbed)]
@@ -68,7 +65,7 @@ def _sizes_of(phase: Phase, testbed: Testbed) -> list[int]:
     return [array_phases.bytes_of(phase.array, sizes)] if phase.array else sizes
 
 
-def _phase_problems(workload: Workload, testbed: Testbed) -> Problems:
+def _phase_problems(workload: Workload, testbed: Testbed) -> KeyProblems:
     for number, phase in enumerate(workload.phase):
         if testbed.is_appliance:
             yield (
@@ -103,7 +100,7 @@ def _phase_problems(workload: Workload, testbed: Testbed) -> Problems:
             )
 
 
-def _expectation_problems(workload: Workload) -> Problems:
+def _expectation_problems(workload: Workload) -> KeyProblems:
     for number, expectation in enumerate(workload.expect):
         if expectation.layer != "device":
             yield (

@@ -8,13 +8,12 @@ from kit.config.tables.force_table import FORCED_WRITES, PAGE_BYTES, ForceTable
 from kit.config.tables.nfs_options import call_bytes
 from kit.config.tables.phase_table import Phase
 from kit.config.testbed import Testbed
-from kit.config.toml_lines import KeyPath
+from kit.config.toml_lines import KeyPath, KeyProblems
 from kit.config.workload import Workload
 from kit.core.units import format_size_bytes
 from kit.rules.array_phases import bytes_of as array_bytes
 from kit.store.parts.forces import READ_CACHED
 
-Problems = Iterator[tuple[KeyPath, str]]
 _WRITETHROUGH = (
     "n/a on Linux: it is F_FULLFSYNC of macOS and FlushFileBuffers of Windows, for which pg_test_fsync has a "
     "row: write fsync, which reaches the medium here"
@@ -23,7 +22,7 @@ _WRITETHROUGH = (
 _FOR_DEVICES = 'it is for bare devices: write target = "device:log", or remove it'
 
 
-def problems(workload: Workload, testbed: Testbed) -> Problems:
+def problems(workload: Workload, testbed: Testbed) -> KeyProblems:
     """Key and text."""
     for number, phase in enumerate(workload.phase):
         if phase.force is None:

@@ -16,7 +16,7 @@ from kit.config.tables.nfs_options import MOST_CALL_BYTES, call_bytes, value_of
 from kit.config.tables.phase_table import Phase
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, placed_refusal
-from kit.config.toml_lines import KeyPath
+from kit.config.toml_lines import KeyProblems
 from kit.config.workload import Workload
 from kit.config.workload_base import WorkloadSource
 from kit.core.clock import Clock
@@ -77,7 +77,7 @@ def check_mount(workload: Workload, jobs: Mapping[str, FioJob], client: str, opt
                 )
 
 
-def _replay_problems(number: int, job: FioJob, workload: Workload) -> Iterator[tuple[KeyPath, str]]:
+def _replay_problems(number: int, job: FioJob, workload: Workload) -> KeyProblems:
     """Captured I/Os that would become several calls, and buffers that no client can have."""
     assert isinstance(job, ReplayJob)
     for name, (op, limit) in _call_limits(workload):
@@ -91,9 +91,7 @@ def _replay_problems(number: int, job: FioJob, workload: Workload) -> Iterator[t
         yield ("phase", number, "replay", "threads"), f"{text}, a client can have {most}: use fewer threads"
 
 
-def _workload_problems(
-    workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]
-) -> Iterator[tuple[KeyPath, str]]:
+def _workload_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]) -> KeyProblems:
     for number, phase in enumerate(workload.phase):
         if phase.replay:
             yield from _replay_problems(number, jobs[phase.load], workload)
@@ -115,7 +113,7 @@ def _workload_problems(
         )
 
 
-def _age_problems(workload: Workload, testbed: Testbed) -> Iterator[tuple[KeyPath, str]]:
+def _age_problems(workload: Workload, testbed: Testbed) -> KeyProblems:
     age = workload.pool.age
     if age is None or testbed.is_appliance or workload.on_devices:
         return
@@ -128,7 +126,7 @@ def _age_problems(workload: Workload, testbed: Testbed) -> Iterator[tuple[KeyPat
         yield ("pool", "age", "fragmentation"), f"{text}: make it, or the capacity, smaller"
 
 
-def log_problems(workload: Workload, clock: Clock) -> Iterator[tuple[KeyPath, str]]:
+def log_problems(workload: Workload, clock: Clock) -> KeyProblems:
     """What clients cannot record of a phase."""
     for number, phase in enumerate(workload.phase):
         if phase.in_order and phase.longest > LONGEST_EVERY_IO_NS:
@@ -155,7 +153,7 @@ def _length_key(phase: Phase) -> str:
     return "duration" if phase.duration >= phase.longest else "duration_max"
 
 
-def _histogram_problems(number: int, phase: Phase, clock: Clock) -> Iterator[tuple[KeyPath, str]]:
+def _histogram_problems(number: int, phase: Phase, clock: Clock) -> KeyProblems:
     dilation = clock.dilation
     if dilation & (dilation - 1):
         near = 1 << dilation.bit_length() - 1

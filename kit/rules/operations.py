@@ -16,7 +16,7 @@ from kit.config.tables.expectation import Expectation
 from kit.config.tables.force_table import ForceJob
 from kit.config.tables.phase_table import Phase
 from kit.config.toml import Place, Setting
-from kit.config.toml_lines import KeyPath
+from kit.config.toml_lines import KeyProblems
 from kit.config.workload import Workload
 from kit.config.workload_base import WorkloadSource
 from kit.sizes.workload_sizes import READ_TIERS
@@ -165,7 +165,7 @@ def forced_problems(phase: Phase, sync: Setting) -> Iterator[str]:
         )
 
 
-def property_problems(workload: Workload, jobs: Mapping[str, FioJob]) -> Iterator[tuple[KeyPath, str]]:
+def property_problems(workload: Workload, jobs: Mapping[str, FioJob]) -> KeyProblems:
     """A dataset that makes every write synchronous."""
     names = [phase.name for phase in workload.phase if jobs[phase.load].is_async_write]
     if names and workload.dataset.properties.get("sync") == "always":

@@ -21,7 +21,7 @@ from kit.config.tables.precondition_table import Role
 from kit.config.testbed import Testbed
 from kit.config.testbed_devices import Device
 from kit.config.toml import nearest
-from kit.config.toml_lines import KeyPath
+from kit.config.toml_lines import KeyProblems
 from kit.config.workload import Workload
 from kit.core.units import format_duration_ns
 from kit.zfs.layout import SPECIAL_ROLES
@@ -33,7 +33,6 @@ _HOLDING = ("data", *SPECIAL_ROLES)
 _SPARE = {"stripe": 0, "raidz1": 1, "raidz2": 2, "raidz3": 3}
 # A band needs so many intervals before the first fault (reports.verdict.recovery).
 LEAST_BEFORE = 30
-Problems = Iterator[tuple[KeyPath, str]]
 
 
 def device_of(word: str, testbed: Testbed, *, first: bool = False) -> Device | None:
@@ -44,7 +43,7 @@ def device_of(word: str, testbed: Testbed, *, first: bool = False) -> Device | N
     return next((each for each in testbed.device if each.name == word), None)
 
 
-def problems(workload: Workload, testbed: Testbed) -> Problems:
+def problems(workload: Workload, testbed: Testbed) -> KeyProblems:
     """`testbed`: with the devices that the run uses."""
     for table, number, each in workload.scheduled:
         found = [*_of_phase(each, workload.phase_of(each))]
@@ -155,7 +154,7 @@ def _of_event(event: ExpectedEvent, workload: Workload, testbed: Testbed) -> Ite
         )
 
 
-def _of_during(number: int, phase: Phase, workload: Workload, testbed: Testbed) -> Problems:
+def _of_during(number: int, phase: Phase, workload: Workload, testbed: Testbed) -> KeyProblems:
     key = ("phase", number, "during")
     if len(set(phase.during)) < len(phase.during):
         yield key, "each event once: more of one kind are [[event]] tables, each with its time"
@@ -183,7 +182,7 @@ def _spare(workload: Workload, testbed: Testbed) -> int:
     return _SPARE[layout.data]
 
 
-def _of_imports(number: int, phase: Phase, workload: Workload) -> Problems:
+def _of_imports(number: int, phase: Phase, workload: Workload) -> KeyProblems:
     """While the pool is away nothing else can be done to it, and what the phase samples begins anew."""
     scheduled = workload.schedule(phase)
     imports = [each for each in scheduled if each.what == "export-import"]
@@ -205,7 +204,7 @@ def _of_imports(number: int, phase: Phase, workload: Workload) -> Problems:
         yield ("phase", number, "keys"), f"phase '{phase.name}': {text}: remove keys, or the event"
 
 
-def _of_timing(number: int, phase: Phase, workload: Workload) -> Problems:
+def _of_timing(number: int, phase: Phase, workload: Workload) -> KeyProblems:
     """Whether each fault can be told from the next, and from what was before."""
     faults = [
         (index, each)
@@ -249,7 +248,7 @@ def _quiet_before(fault: Fault, phase: Phase, workload: Workload) -> int:
     return free
 
 
-def _together(phase: Phase, workload: Workload, testbed: Testbed) -> Problems:
+def _together(phase: Phase, workload: Workload, testbed: Testbed) -> KeyProblems:
     """Two devices of a role that are away at a time are more than the pool can lose."""
     if testbed.is_appliance:
         return

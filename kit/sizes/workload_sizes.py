@@ -126,14 +126,6 @@ def special_stored_part(workload: Workload, testbed: Testbed) -> float:
     return layout.record / (-(-layout.record // layout.sector) * layout.sector)
 
 
-def _special_room(workload: Workload, testbed: Testbed, sizes: Sizes) -> int:
-    if not special_takes_data(workload, testbed):
-        return 0
-    part = special_stored_part(workload, testbed)
-    vdevs, metadata = special_parts(workload, testbed), special_metadata(sizes)
-    return special_room(vdevs, part, metadata, small_blocks_part(workload))
-
-
 def special_part_of_set(workload: Workload, testbed: Testbed) -> tuple[float, float]:
     """The part (0 to 1) of the working set on special vdevs, and bytes that each byte takes there."""
     if not special_takes_data(workload, testbed):
@@ -170,7 +162,11 @@ def sizes_of(workload: Workload, testbed: Testbed) -> Sizes | None:
         l2arc_data=arc_data and secondary == "all",
         l2arc_metadata=properties.get("primarycache", "all") != "none",
     )
-    return replace(sizes, special=_special_room(workload, testbed, sizes))
+    if not special_takes_data(workload, testbed):
+        return sizes
+    vdevs, stored = special_parts(workload, testbed), special_stored_part(workload, testbed)
+    room = special_room(vdevs, stored, special_metadata(sizes), small_blocks_part(workload))
+    return replace(sizes, special=room)
 
 
 def planned_tiers(workload: Workload, testbed: Testbed) -> Tiers | None:
