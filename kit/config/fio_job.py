@@ -310,17 +310,16 @@ def on_clock(job: FioJob, dilation: int) -> FioJob:
 
     Raises ConfigError with file and line for a rate that has no whole number there: fio knows no others.
     """
-    timed = ("rate_iops", "thinktime")
-    if dilation == 1 or not any(name in section.options for section in job.sections for name in timed):
-        return job
     convert = {"rate_iops": _host_rate, "thinktime": _host_pause}
+    if dilation == 1 or not any(convert.keys() & section.options.keys() for section in job.sections):
+        return job
     problems: list[tuple[Place, str]] = []
     sections = []
     for section in job.sections:
         options = dict(section.options)
-        for name in timed:
+        for name in [name for name in convert if name in options]:
             try:
-                options |= {name: convert[name](options[name], dilation)} if name in options else {}
+                options[name] = convert[name](options[name], dilation)
             except ValueError as error:
                 problems.append((section.place_of(name), f"[{section.name}] {name}: {error}"))
         sections.append(replace(section, options=MappingProxyType(options)))

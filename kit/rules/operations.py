@@ -189,23 +189,17 @@ def reading(workload: Workload, jobs: Mapping[str, FioJob]) -> Workload:
 
 def with_samples(workload: Workload, source: WorkloadSource, jobs: Mapping[str, FioJob]) -> Workload:
     """Those expectations that the kit has made itself (kit.config.workload) are of what the job does."""
-    own = source.document.get("expect", ())
-    loads = {phase.name: jobs[phase.load] for phase in workload.phase}
-    either = {phase.name for phase in workload.phase if is_either(phase, loads[phase.name].operations)}
-    expect = [
-        each
-        if number < len(own) or each.tier in tiers_of(each.op, loads[each.phase])
-        else each.model_copy(update={"op": "write" if each.op == "read" else "read"})
-        for number, each in enumerate(workload.expect)
-    ]
-    for number, each in enumerate(expect[len(own) :], len(own)):
-        if each.phase in either and each.tier in EITHER_LOG:
-            expect[number] = each.model_copy(update={"tier": "all", "layer": "client"})
-    return workload.model_copy(update={"expect": (*expect[: len(own)], *_once(expect[len(own) :]))})
-
-
-def _once(expect: list[Expectation]) -> list[Expectation]:
-    return [each for number, each in enumerate(expect) if each not in expect[:number]]
+    own = len(source.document.get("expect", ()))
+    phases = {phase.name: phase for phase in workload.phase}
+    made: dict[Expectation, None] = {}
+    for each in workload.expect[own:]:
+        phase, job, changes = phases[each.phase], jobs[phases[each.phase].load], dict[str, str]()
+        if each.tier not in tiers_of(each.op, job):
+            changes["op"] = "write" if each.op == "read" else "read"
+        if each.tier in EITHER_LOG and is_either(phase, job.operations):
+            changes |= {"tier": "all", "layer": "client"}
+        made[each.model_copy(update=changes)] = None
+    return workload.model_copy(update={"expect": (*workload.expect[:own], *made)})
 
 
 def is_either(phase: Phase, operations: Collection[str]) -> bool:
