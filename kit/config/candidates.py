@@ -124,20 +124,17 @@ def _without(tables: Document, sweep: Document, gone: Sequence[str]) -> Document
     """The tables of a sweep, with nothing about the axes that are gone."""
     made: Document = {**tables, "sweep": sweep}
     if isinstance(sweeps := tables.get("sweeps"), dict):
+        cross, quick = _listed(sweeps, "cross"), _listed(sweeps, "quick")
         made["sweeps"] = {
             **sweeps,
-            "cross": [
-                each for each in _listed(sweeps, "cross") if not any(n in gone for n in _in_list(each))
-            ],
+            "cross": [each for each in cross if not any(name in gone for name in _in_list(each))],
             "quick": [
-                each
-                for each in _listed(sweeps, "quick")
-                if not isinstance(each, str) or each.partition("=")[0] not in gone
+                each for each in quick if not (isinstance(each, str) and each.partition("=")[0] in gone)
             ],
         }
     if isinstance(expect := tables.get("expect"), list):
         made["expect"] = [
-            each for each in expect if not isinstance(each, dict) or each.get("axis") not in gone
+            each for each in expect if not (isinstance(each, dict) and each.get("axis") in gone)
         ]
     return made
 

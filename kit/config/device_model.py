@@ -11,14 +11,27 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ValidationInfo
 
 from kit.config import named_files
-from kit.config.toml import KeyProblem, Table, dotted, load, nearest, printable, read_text, suggested
+from kit.config.toml import (
+    STORED_IF_ANY,
+    STORED_IF_SET,
+    KeyProblem,
+    Problems,
+    Table,
+    dotted,
+    load,
+    nearest,
+    printable,
+    read_text,
+    stored_unless,
+    suggested,
+)
 from kit.config.toml_lines import KeyPath
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
@@ -83,7 +96,7 @@ class Disk(Table):
     write_cache: CacheBytes
     destage_idle: IdleNs
     # SATA Native Command Queuing has 32 tags.
-    queue_depth: Annotated[int, Field(ge=1, le=32, exclude_if=lambda depth: depth == 1)] = 1
+    queue_depth: Annotated[int, Field(ge=1, le=32), stored_unless(1)] = 1
 
     @field_validator("average_seek", "full_seek")
     @classmethod
@@ -173,7 +186,7 @@ class Ssd(Table):
     flush: Literal["honoured", "ignored"] = "honoured"
     write_cache: Literal["on", "off"] = "on"
     flush_command: Ns
-    throttle: Annotated[Throttle | None, Field(exclude_if=lambda throttle: throttle is None)] = None
+    throttle: Annotated[Throttle | None, STORED_IF_SET] = None
 
     @field_validator("page")
     @classmethod
@@ -199,14 +212,12 @@ class Ssd(Table):
             raise ValueError(f"{value} bytes: more than 2^24 pages of {page} bytes")
         return value
 
-    @model_validator(mode="after")
-    def _check_write_cache(self) -> Self:
+    def _problems(self) -> Problems:
         if self.write_cache == "off" and self.power_loss_protection:
             text = (
                 '"off": with power_loss_protection the cache is not volatile, and stays on: set that to false'
             )
-            raise KeyProblem("write_cache", f"{text}, or remove write_cache")
-        return self
+            yield "write_cache", f"{text}, or remove write_cache"
 
     def lines(self) -> Iterator[tuple[str, int | str]]:
         yield from _fields(self, "channels", "dies_per_channel", "page_bytes", "pages_per_block")
@@ -241,7 +252,7 @@ class Controller(Table):
     command_spread: Ns
     link_per_s: BytesPerS
     destage_idle: IdleNs
-    read_ahead: Annotated[CacheBytes, Field(exclude_if=lambda size: not size)] = 0
+    read_ahead: Annotated[CacheBytes, STORED_IF_ANY] = 0
     backing: str | None = None
     disk: Disk | None = None
     ssd: Ssd | None = None
@@ -259,25 +270,19 @@ class Controller(Table):
             raise ValueError(f"'{value}' is a controller itself; it needs a disk or an SSD behind it")
         return value
 
-    @model_validator(mode="after")
-    def _check_one_device(self) -> Self:
+    def _problems(self) -> Problems:
         if [self.backing, self.disk, self.ssd].count(None) != 2:
             key = tuple(k for k in ("disk", "ssd") if getattr(self, k) is not None)[:1]
-            raise KeyProblem(key, 'needs exactly one of backing = "PRESET", a table disk or a table ssd')
+            yield key, 'needs exactly one of backing = "PRESET", a table disk or a table ssd'
         if self.disk and self.disk.queue_depth > 1:
             text = f"{self.disk.queue_depth}: a controller gives its disk one request at a time"
-            raise KeyProblem(("disk", "queue_depth"), f"{text}: remove queue_depth")
-        return self
-
-    @model_validator(mode="after")
-    def _check_read_ahead(self) -> Self:
+            yield ("disk", "queue_depth"), f"{text}: remove queue_depth"
         if self.read_ahead and self.cache == "bypass":
             text = 'needs a cache, and "bypass" has none: set cache = "write-through" or "battery"'
-            raise KeyProblem("read_ahead", f"{text}, or remove read_ahead")
+            yield "read_ahead", f"{text}, or remove read_ahead"
         if self.read_ahead > self.cache_size // 2:
             text = f"{self.read_ahead} bytes is more than half of cache_size ({self.cache_size} bytes)"
-            raise KeyProblem("read_ahead", f"{text}: the cache holds two pieces at a time")
-        return self
+            yield "read_ahead", f"{text}: the cache holds two pieces at a time"
 
     @property
     def device(self) -> Disk | Ssd:
@@ -314,21 +319,17 @@ class DeviceModel(Table):
     model: Literal["disk", "ssd", "controller"]
     title: Annotated[str, Field(min_length=1, max_length=100)]
     source: tuple[str, ...] = ()
-    firmware: Annotated[VersionText | None, Field(exclude_if=lambda firmware: firmware is None)] = None
+    firmware: Annotated[VersionText | None, STORED_IF_SET] = None
     disk: Disk | None = None
     ssd: Ssd | None = None
     controller: Controller | None = None
 
-    @model_validator(mode="after")
-    def _check_table(self) -> Self:
+    def _problems(self) -> Problems:
         tables = [name for name in ("disk", "ssd", "controller") if getattr(self, name) is not None]
         if tables != [self.model]:
             given = " and ".join(f"[{name}]" for name in tables) or "none"
             key = next((name for name in tables if name != self.model), "model")
-            raise KeyProblem(
-                key, f'model = "{self.model}" needs the table [{self.model}] alone, found {given}'
-            )
-        return self
+            yield key, f'model = "{self.model}" needs the table [{self.model}] alone, found {given}'
 
     @property
     def table(self) -> Disk | Ssd | Controller:

@@ -55,6 +55,11 @@ def _one_of(*choices: str) -> _Kind:
     return "|".join(map(re.escape, choices)), f"one of {', '.join(choices)}"
 
 
+_FLAGS = (
+    "time_based", "direct", "thread", "norandommap", "randrepeat", "allrandrepeat", "group_reporting",
+    "refill_buffers", "scramble_buffers", "zero_buffers", "invalidate", "end_fsync", "create_on_open",
+    "stonewall", "disable_slat", "disable_clat", "disable_lat",
+)  # fmt: skip
 _OPTIONS: Mapping[str, _Kind] = {
     "rw": (
         rf"(?:read|write|randread|randwrite|rw|readwrite|randrw)(?::{_BYTES_PATTERN})?",
@@ -85,38 +90,9 @@ _OPTIONS: Mapping[str, _Kind] = {
     **dict.fromkeys(("size", "filesize", "io_size"), _BYTES),
     **dict.fromkeys(("runtime", "ramp_time", "thinktime"), _TIME),
     **dict.fromkeys(
-        (
-            "number_ios",
-            "rwmixread",
-            "buffer_compress_percentage",
-            "fsync",
-            "fdatasync",
-            "openfiles",
-        ),
-        _COUNT,
+        ("number_ios", "rwmixread", "buffer_compress_percentage", "fsync", "fdatasync", "openfiles"), _COUNT
     ),
-    **dict.fromkeys(
-        (
-            "time_based",
-            "direct",
-            "thread",
-            "norandommap",
-            "randrepeat",
-            "allrandrepeat",
-            "group_reporting",
-            "refill_buffers",
-            "scramble_buffers",
-            "zero_buffers",
-            "invalidate",
-            "end_fsync",
-            "create_on_open",
-            "stonewall",
-            "disable_slat",
-            "disable_clat",
-            "disable_lat",
-        ),
-        _FLAG,
-    ),
+    **dict.fromkeys(_FLAGS, _FLAG),
 }
 _ALIASES = {"readwrite": "rw", "blocksize": "bs"}
 
@@ -334,17 +310,16 @@ def on_clock(job: FioJob, dilation: int) -> FioJob:
 
     Raises ConfigError with file and line for a rate that has no whole number there: fio knows no others.
     """
-    timed = ("rate_iops", "thinktime")
-    if dilation == 1 or not any(name in section.options for section in job.sections for name in timed):
-        return job
     convert = {"rate_iops": _host_rate, "thinktime": _host_pause}
+    if dilation == 1 or not any(convert.keys() & section.options.keys() for section in job.sections):
+        return job
     problems: list[tuple[Place, str]] = []
     sections = []
     for section in job.sections:
         options = dict(section.options)
-        for name in timed:
+        for name in [name for name in convert if name in options]:
             try:
-                options |= {name: convert[name](options[name], dilation)} if name in options else {}
+                options[name] = convert[name](options[name], dilation)
             except ValueError as error:
                 problems.append((section.place_of(name), f"[{section.name}] {name}: {error}"))
         sections.append(replace(section, options=MappingProxyType(options)))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from kit.config.testbed_devices import Price
-from kit.config.toml import KeyProblem, Table, load
+from kit.config.toml import Problems, Table, load
 from kit.core.units import DurationNs, SizeBytes
 from kit.store.sheet import Need
 
@@ -48,15 +48,11 @@ class NeedFile(Table):
     same_within: Annotated[float, Field(gt=0, lt=1)] = 0.05
     drives: Annotated[int, Field(ge=2, le=1000)] = 4
 
-    @model_validator(mode="after")
-    def _check_judged(self) -> Self:
+    def _problems(self) -> Problems:
         if not any(getattr(self, key) for key in _JUDGED):
-            raise KeyProblem(
-                (), f"nothing is needed, so nothing can be judged: set one of {', '.join(_JUDGED)}"
-            )
+            yield (), f"nothing is needed, so nothing can be judged: set one of {', '.join(_JUDGED)}"
         if self.written_per_day is not None and self.years is None:
-            raise KeyProblem("written_per_day", "for how long? add years")
-        return self
+            yield "written_per_day", "for how long? add years"
 
     @property
     def need(self) -> Need:

@@ -22,7 +22,7 @@ from pydantic import AfterValidator, Field
 from kit.config.tables.phase_table import Name
 from kit.config.tables.precondition_table import Role
 from kit.config.toml import Place, Table, nearest, printable, validate
-from kit.config.toml_lines import KeyPath
+from kit.config.toml_lines import KeyPath, KeyProblems
 from kit.config.workload_base import Document, WorkloadSource, tables_of
 from kit.core.text import counted
 
@@ -320,7 +320,7 @@ def _check_axis(sweep: Sweep, name: str, axis: Axis, phases: list[str]) -> None:
             sweep.source.refuse(("sweep", name, "phases"), text)
 
 
-def _key_problems(axis: Axis) -> Iterator[tuple[KeyPath, str]]:
+def _key_problems(axis: Axis) -> KeyProblems:
     for key in axis.keys:
         if class_of(key) is None:
             yield ("set",), f"'{printable(key)}' cannot be swept, {nearest(key, known_keys(), 'keys')}"
@@ -330,7 +330,7 @@ def _key_problems(axis: Axis) -> Iterator[tuple[KeyPath, str]]:
         yield ("set",), "'phase' stands alone: its values are phases of the workload"
 
 
-def _value_problems(axis: Axis, phases: list[str]) -> Iterator[tuple[KeyPath, str]]:
+def _value_problems(axis: Axis, phases: list[str]) -> KeyProblems:
     if not isinstance(axis.to, dict) and len(axis.values) != len(axis.to):
         yield ("to",), f"a value twice; each is measured once, as the cells {', '.join(axis.values)}"
     seen: dict[tuple[Value, ...], str] = {}

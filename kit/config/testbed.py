@@ -8,16 +8,26 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from kit.config.address import HostAddress, parse_address
 from kit.config.device_model import VersionText
-from kit.config.tables.command_table import OwnCommand, check_command_names
-from kit.config.tables.power_table import Power, Restart, check_power, check_restart
+from kit.config.tables.command_table import OwnCommand
+from kit.config.tables.phase_table import Phase
+from kit.config.tables.power_table import Power, Restart, power_problems, restart_problems
 from kit.config.tables.precondition_table import Role
-from kit.config.tables.setting_table import Setting, check_setting_names
-from kit.config.testbed_devices import Bus, Device, Name, check_buses, check_names, resolve_devices
-from kit.config.toml import KeyProblem, Table, load, read_text, refusal
+from kit.config.tables.setting_table import Setting
+from kit.config.testbed_devices import Bus, Device, Name, device_problems, resolve_devices
+from kit.config.toml import (
+    STORED_IF_ANY,
+    STORED_IF_SET,
+    Problems,
+    Table,
+    load,
+    name_problems,
+    read_text,
+    refusal,
+)
 from kit.config.toml_lines import KeyLines
 from kit.core.clock import Clock, ClockKind
 from kit.core.errors import ConfigError
@@ -66,7 +76,7 @@ class Server(_Host):
     """
 
     export: str | None = None
-    version: Annotated[VersionText | None, Field(exclude_if=lambda version: version is None)] = None
+    version: Annotated[VersionText | None, STORED_IF_SET] = None
     trace: Literal["auto", "none"] = "auto"
 
     @field_validator("export")
@@ -74,16 +84,12 @@ class Server(_Host):
     def _check_export(cls, text: str | None) -> str | None:
         return text if text is None else checked_export(text)
 
-    @model_validator(mode="after")
-    def _check_keys_together(self) -> Self:
+    def _problems(self) -> Problems:
         if self.at.kind == "none" and self.export is None:
-            raise KeyProblem(
-                "export", 'host = "none" is an appliance: add its export, as in export = "nas:/pool/x"'
-            )
+            yield "export", 'host = "none" is an appliance: add its export, as in export = "nas:/pool/x"'
         if self.at.kind != "none" and self.export is not None:
             text = 'export is for host = "none"; on other servers the kit makes pool and export: remove it'
-            raise KeyProblem("export", text)
-        return self
+            yield "export", text
 
 
 class Client(_Host):
@@ -116,27 +122,24 @@ class Testbed(Table):
     server: Server
     client: Annotated[tuple[Client, ...], Field(min_length=1, max_length=16)]
     lab: Lab = Lab()
-    bus: Annotated[dict[Name, Bus], Field(exclude_if=lambda buses: not buses)] = Field(default_factory=dict)
+    bus: Annotated[dict[Name, Bus], STORED_IF_ANY] = Field(default_factory=dict)
     device: tuple[Device, ...] = ()
-    setting: Annotated[tuple[Setting, ...], Field(exclude_if=lambda settings: not settings)] = ()
-    command: Annotated[tuple[OwnCommand, ...], Field(exclude_if=lambda commands: not commands)] = ()
-    power: Annotated[Power | None, Field(exclude_if=lambda power: power is None)] = None
-    restart: Annotated[Restart | None, Field(exclude_if=lambda restart: restart is None)] = None
+    setting: Annotated[tuple[Setting, ...], STORED_IF_ANY] = ()
+    command: Annotated[tuple[OwnCommand, ...], STORED_IF_ANY] = ()
+    power: Annotated[Power | None, STORED_IF_SET] = None
+    restart: Annotated[Restart | None, STORED_IF_SET] = None
 
-    @model_validator(mode="after")
-    def _check_keys_together(self) -> Self:
-        check_names(self.device)
-        check_buses(self.device, self.bus)
-        check_setting_names(self.setting)
-        check_command_names(self.command)
-        check_power(self.power, self.server.at, self.device)
-        check_restart(self.restart, self.server.at)
-        _check_hosts(self)
+    def _problems(self) -> Problems:
+        yield from device_problems(self.device, self.bus)
+        yield from name_problems("setting", [each.name for each in self.setting])
+        yield from name_problems("command", [each.name for each in self.command])
+        yield from power_problems(self.power, self.server.at, self.device)
+        yield from restart_problems(self.restart, self.server.at)
+        yield from _host_problems(self)
         if self.is_lab:
-            _check_lab(self)
+            yield from _lab_problems(self)
         elif self.lab != Lab():
-            raise KeyProblem("lab", 'the table [lab] is for server.host = "lab": remove it')
-        return self
+            yield "lab", 'the table [lab] is for server.host = "lab": remove it'
 
     @property
     def is_lab(self) -> bool:
@@ -148,6 +151,12 @@ class Testbed(Table):
 
     def devices(self, role: Role) -> tuple[Device, ...]:
         return tuple(device for device in self.device if device.role == role)
+
+    def devices_of(self, phase: Phase) -> tuple[Device, ...]:
+        """Those that a phase on devices goes to, in their order here."""
+        named = [each for each in self.device if not phase.devices or each.name in phase.devices]
+        chosen = tuple(each for each in named if each.role == phase.role)
+        return chosen[: phase.array.members] if phase.array else chosen
 
     def command_named(self, name: str) -> OwnCommand | None:
         return next((each for each in self.command if each.name == name), None)
@@ -162,36 +171,34 @@ class Testbed(Table):
         return Clock(self.lab.clock, self.lab.dilation) if self.is_lab else Clock("real")
 
 
-def _check_hosts(testbed: Testbed) -> None:
-    """Check that all hosts are in the lab or none, and that the devices fit the server."""
+def _host_problems(testbed: Testbed) -> Problems:
+    """All hosts must be in the lab or none, and the devices must fit the server."""
     for number, client in enumerate(testbed.client):
         if (client.at.kind == "lab") != testbed.is_lab:
             text = f"{client.host}, and the server is {testbed.server.host}: all must be in the lab, or none"
-            raise KeyProblem(("client", number, "host"), text)
+            yield ("client", number, "host"), text
     if testbed.is_appliance:
         if testbed.device:
-            text = 'server.host = "none": the kit cannot use its devices; remove [[device]]'
-            raise KeyProblem(("device", 0), text)
+            yield ("device", 0), 'server.host = "none": the kit cannot use its devices; remove [[device]]'
         return
     for number, device in enumerate(testbed.device):
         if device.is_real == testbed.is_lab:
             problem = "is made by the lab, so it has no path" if testbed.is_lab else "needs path and serial"
-            raise KeyProblem(("device", number, "path"), f"'{device.name}' {problem}")
+            yield ("device", number, "path"), f"'{device.name}' {problem}"
     hosts = [client.host for client in testbed.client]
     for number, host in enumerate(hosts):
         if not testbed.is_lab and host in hosts[:number]:
-            raise KeyProblem(
-                ("client", number, "host"),
-                f"the client {host} is listed twice; for more load on one client use numjobs in the fio job",
+            text = (
+                f"the client {host} is listed twice; for more load on one client use numjobs in the fio job"
             )
+            yield ("client", number, "host"), text
 
 
-def _check_lab(testbed: Testbed) -> None:
+def _lab_problems(testbed: Testbed) -> Problems:
     if testbed.lab.clock == "real" and testbed.lab.dilation != 1:
-        text = 'lab.dilation needs lab.clock = "virtual": real time cannot be slowed'
-        raise KeyProblem(("lab", "dilation"), text)
+        yield ("lab", "dilation"), 'lab.dilation needs lab.clock = "virtual": real time cannot be slowed'
     if text := memory_problem(testbed.without_idle):
-        raise KeyProblem(("lab", "memory"), text)
+        yield ("lab", "memory"), text
 
 
 def memory_problem(testbed: Testbed) -> str:

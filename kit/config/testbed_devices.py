@@ -7,14 +7,23 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from kit.config import named_files
 from kit.config.device_model import BytesPerS, DeviceModel, Ns, OverridesRefused, Ssd, resolve
 from kit.config.tables.precondition_table import Role
-from kit.config.toml import KeyProblem, Table, dotted, read_text, refusal
+from kit.config.toml import (
+    STORED_IF_ANY,
+    STORED_IF_SET,
+    Problems,
+    Table,
+    dotted,
+    name_problems,
+    read_text,
+    refusal,
+)
 from kit.config.toml_lines import KeyLines, KeyPath
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
@@ -34,30 +43,22 @@ _PRICE = re.compile(r"(?!0+(\.0+)? )[0-9]{1,9}(\.[0-9]{1,2})? [A-Z]{3}")
 _SERIAL = re.compile(r"(?! )[\x20-\x7e]{1,128}(?<! )")
 
 
-def _matches(text: str, pattern: re.Pattern[str], expected: str) -> str:
-    if not pattern.fullmatch(text):
-        raise ValueError(f"expected {expected}, found '{safe_text(text)[:100]}'")
-    return text
+def _matches(pattern: re.Pattern[str], expected: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not pattern.fullmatch(text):
+            raise ValueError(f"expected {expected}, found '{safe_text(text)[:100]}'")
+        return text
+
+    return AfterValidator(check)
 
 
-DevicePath = Annotated[
-    str,
-    AfterValidator(
-        lambda text: _matches(
-            text,
-            _DEVICE_PATH,
-            "a link such as /dev/disk/by-id/ata-X_123 (`hsp host disks --testbed FILE` shows it; other names "
-            "may be another disk after the next boot)",
-        )
-    ),
-]
-Serial = Annotated[
-    str, AfterValidator(lambda text: _matches(text, _SERIAL, "a serial number, in printable ASCII"))
-]
-Price = Annotated[
-    str,
-    AfterValidator(lambda text: _matches(text, _PRICE, 'an amount and a currency, such as "816.90 EUR"')),
-]
+_A_LINK = (
+    "a link such as /dev/disk/by-id/ata-X_123 (`hsp host disks --testbed FILE` shows it; other names may be "
+    "another disk after the next boot)"
+)
+DevicePath = Annotated[str, _matches(_DEVICE_PATH, _A_LINK)]
+Serial = Annotated[str, _matches(_SERIAL, "a serial number, in printable ASCII")]
+Price = Annotated[str, _matches(_PRICE, 'an amount and a currency, such as "816.90 EUR"')]
 
 
 class Bus(Table):
@@ -92,22 +93,20 @@ class EmulatedDevice(Table):
     set: dict[str, _Value | dict[str, _Value]] = Field(default_factory=dict)
     keep: str | None = None
     # Of the table [bus.NAME].
-    bus: Annotated[Name | None, Field(exclude_if=lambda bus: bus is None)] = None
+    bus: Annotated[Name | None, STORED_IF_SET] = None
 
-    @model_validator(mode="after")
-    def _check_model(self) -> Self:
+    def _problems(self) -> Problems:
         given = [key for key in ("preset", "file", "emulated") if getattr(self, key) is not None]
         if len(given) != 1 and self._needs_model():
             text = " and ".join(given) or "none"
             key: KeyPath = tuple(given[1:2])
-            raise KeyProblem(key, f"'{self.name}' needs one of preset, file and emulated; found {text}")
+            yield key, f"'{self.name}' needs one of preset, file and emulated; found {text}"
         if self.emulated is not None and self.set:
             text = f"'{self.name}': set changes a preset or a file; write the values into emulated"
-            raise KeyProblem("set", text)
-        if self.size < MIN_DEVICE_BYTES or (self._is_made() and self.size % (1 << 20)):
-            whole = ", and it must be whole MiB" if self._is_made() else ""
-            raise KeyProblem("size", f"{self.size} bytes: ZFS needs at least 64MiB{whole}")
-        return self
+            yield "set", text
+        if self.size < MIN_DEVICE_BYTES or (not self.is_real and self.size % (1 << 20)):
+            whole = "" if self.is_real else ", and it must be whole MiB"
+            yield "size", f"{self.size} bytes: ZFS needs at least 64MiB{whole}"
 
     # A validator of single keys, so that a mistake has its line. A file is read later, when its
     # directory is known.
@@ -125,11 +124,12 @@ class EmulatedDevice(Table):
                 raise ValueError(error.message) from None
         return value
 
-    def _needs_model(self) -> bool:
-        return True
+    @property
+    def is_real(self) -> bool:
+        """Or the kit makes it, and so decides its size."""
+        return False
 
-    def _is_made(self) -> bool:
-        """Whether the kit makes the device and so decides its size."""
+    def _needs_model(self) -> bool:
         return True
 
     @property
@@ -154,24 +154,24 @@ class Device(EmulatedDevice):
     # Rated endurance from the data sheet: bytes that may be written in its life (TBW).
     endurance: Annotated[SizeBytes, Field(gt=0)] | None = None
     # What one costs.
-    price: Annotated[Price | None, Field(exclude_if=lambda price: price is None)] = None
+    price: Annotated[Price | None, STORED_IF_SET] = None
     # Of a real device: its own DRAM, from the data sheet; 0 if that holds no data that was read.
     dram: SizeBytes | None = None
     # Of an emulated device: its DRAM is as unknown as that of a real one without `dram`.
-    probe_dram: Annotated[bool, Field(exclude_if=lambda probe: not probe)] = False
+    probe_dram: Annotated[bool, STORED_IF_ANY] = False
     path: DevicePath | None = None
     serial: Serial | None = None
 
-    @model_validator(mode="after")
-    def _check_kind(self) -> Self:
+    def _problems(self) -> Problems:
         """The keys of a real device, of a null_blk and of a model exclude each other."""
+        yield from super()._problems()
         keys: tuple[str, ...] = ("preset", "file", "emulated", "keep", "set", "bus")
         if self.probe_dram and (self.is_real or self.model is not None):
             text = "is for a device with a model; of a real device leave dram out, and a run looks for it"
-            raise KeyProblem("probe_dram", f"'{self.name}': {text}")
+            yield "probe_dram", f"'{self.name}': {text}"
         if self.is_real:
             if self.serial is None:
-                raise KeyProblem(
+                yield (
                     "serial",
                     f"'{self.name}' needs the serial number of the device at {self.path}; "
                     "`hsp host disks --testbed FILE` shows it",
@@ -179,10 +179,11 @@ class Device(EmulatedDevice):
             keys, kind = ("model", "latency", *keys), " has a path, so it is a real device: it"
         elif self.serial is not None:
             text = f"'{self.name}': serial is for a real device, which needs a path too"
-            raise KeyProblem("serial", text)
+            yield "serial", text
+            return
         elif self.model is not None:
             if self.latency is None:
-                raise KeyProblem("latency", f"'{self.name}': a null_blk needs its latency")
+                yield "latency", f"'{self.name}': a null_blk needs its latency"
             kind = ': model = "null_blk"'
         else:
             keys, kind = ("latency",), ': a device without model = "null_blk"'
@@ -190,8 +191,7 @@ class Device(EmulatedDevice):
             keys = ("dram", *keys)
         for key in keys:
             if getattr(self, key) not in (None, {}):
-                raise KeyProblem(key, f"'{self.name}'{kind} has no {key}; remove it")
-        return self
+                yield key, f"'{self.name}'{kind} has no {key}; remove it"
 
     @property
     def is_real(self) -> bool:
@@ -210,9 +210,6 @@ class Device(EmulatedDevice):
     def _needs_model(self) -> bool:
         return self.model is None and not self.is_real
 
-    def _is_made(self) -> bool:
-        return not self.is_real
-
     @property
     def title(self) -> str:
         if self.is_real:
@@ -222,25 +219,17 @@ class Device(EmulatedDevice):
         return f"null_blk, constant {format_duration_ns(self.latency or 0)}"
 
 
-def check_names(devices: Sequence[EmulatedDevice]) -> None:
-    """Raises KeyProblem for two devices of one name."""
-    names = [device.name for device in devices]
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            text = f"two devices are called '{name}': give each its own name"
-            raise KeyProblem(("device", number, "name"), text)
-
-
-def check_buses(devices: Sequence[EmulatedDevice], buses: Buses) -> None:
-    """Raises KeyProblem for a device on a bus that has no table, and for a bus without devices."""
+def device_problems(devices: Sequence[EmulatedDevice], buses: Buses) -> Problems:
+    """Two devices of one name, a device on a bus that has no table, and a bus without devices."""
+    yield from name_problems("device", [device.name for device in devices])
     for number, device in enumerate(devices):
         if device.bus is not None and device.bus not in buses:
             known = f"there is {', '.join(buses)}" if buses else "there is no table [bus.NAME]"
             text = f"'{device.name}' is on '{device.bus}', and {known}: add [bus.{device.bus}] with its per_s"
-            raise KeyProblem(("device", number, "bus"), text)
+            yield ("device", number, "bus"), text
     for name in buses:
         if all(device.bus != name for device in devices):
-            raise KeyProblem(("bus", name), f'no device has bus = "{name}": add it, or remove the table')
+            yield ("bus", name), f'no device has bus = "{name}": add it, or remove the table'
 
 
 E = TypeVar("E", bound=EmulatedDevice)

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, time
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Self, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from kit.config import named_files
@@ -55,11 +55,14 @@ Place = tuple[Path, int]  # file, line
 Setting = str | int | bool  # of an option, property or parameter
 M = TypeVar("M", bound=BaseModel)
 
+# Of keys that came later: without them a plan is stored as before there were such keys, with the same digest.
+STORED_IF_SET = Field(exclude_if=lambda value: value is None)
+STORED_IF_ANY = Field(exclude_if=lambda value: not value)
 
-class Table(BaseModel):
-    """Base of every TOML table: frozen, strict types, no unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+def stored_unless(default: object) -> Any:
+    """As STORED_IF_SET, of a key with that default."""
+    return Field(exclude_if=lambda value: value == default)
 
 
 class KeyProblem(ValueError):
@@ -68,6 +71,33 @@ class KeyProblem(ValueError):
     def __init__(self, key: str | KeyPath, text: str) -> None:
         super().__init__(text)
         self.key: KeyPath = (key,) if isinstance(key, str) else key
+
+
+# Keys, as of KeyProblem, and texts.
+Problems = Iterator[tuple[str | KeyPath, str]]
+
+
+class Table(BaseModel):
+    """Base of every TOML table: frozen, strict types, no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    def _problems(self) -> Problems:
+        """What is wrong with keys that are right by themselves. The first is told, and no more looked for."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _refuse_first(self) -> Self:
+        for key, text in self._problems():
+            raise KeyProblem(key, text)
+        return self
+
+
+def name_problems(table: str, names: Sequence[str]) -> Problems:
+    """Two of the tables [[`table`]] with one name."""
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            yield (table, number, "name"), f"two {table}s are called '{name}': give each its own name"
 
 
 class Refusal(ConfigError):
@@ -226,7 +256,7 @@ def _unusable(document: dict[str, Any], lines: KeyLines) -> Iterator[Problem]:
         elif isinstance(value, list):
             todo.extend(((*path, index), item) for index, item in enumerate(value))
         elif isinstance(value, (date, time)):
-            if not _is_day_key(path):
+            if tuple(part for part in path if isinstance(part, str)) != _DAY_KEY:
                 text = "expected no date or time; in quotes it is a string"
                 yield lines.line_of(path), f"{dotted(path)}: {text}"
             elif type(value) is not date:
@@ -236,10 +266,6 @@ def _unusable(document: dict[str, Any], lines: KeyLines) -> Iterator[Problem]:
             yield lines.line_of(path), f"{dotted(path)}: expected a finite number, found {value}"
         elif isinstance(value, int) and not -(2**63) <= value < 2**63:
             yield lines.line_of(path), f"{dotted(path)}: integer beyond 64 bits"
-
-
-def _is_day_key(path: KeyPath) -> bool:
-    return tuple(part for part in path if isinstance(part, str)) == _DAY_KEY
 
 
 def _days_as_text(document: dict[str, Any]) -> None:

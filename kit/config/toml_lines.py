@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
 
 MAX_DEPTH = 16  # of tables and arrays: deeper than any real file, far below every recursion limit
 
 KeyPath = tuple[str | int, ...]  # ("device", 1, "latency") is device[1].latency
+KeyProblems = Iterator[tuple[KeyPath, str]]  # keys, and what is wrong with them
 
 _PART = r"[A-Za-z0-9_-]+|\"(?:[^\"\\\n]|\\.)*+\"|'[^'\n]*+'"
 _KEY = re.compile(rf"[ \t]*({_PART})[ \t]*")

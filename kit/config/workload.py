@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
-from kit.config.tables import capacity_table, fault_table, phase_splits, tree_table
+from kit.config.tables import fault_table, phase_splits, tree_table
 from kit.config.tables.age_table import Age
 from kit.config.tables.capacity_table import Capacity
 from kit.config.tables.expectation import Expectation
@@ -22,7 +22,18 @@ from kit.config.tables.power_table import PowerLoss
 from kit.config.tables.precondition_table import PreconditionTable
 from kit.config.tables.setting_table import SettingName, SettingValue
 from kit.config.tables.tree_table import Tree
-from kit.config.toml import KeyProblem, Setting, Table, nearest, validate
+from kit.config.toml import (
+    STORED_IF_ANY,
+    STORED_IF_SET,
+    KeyProblem,
+    Problems,
+    Setting,
+    Table,
+    nearest,
+    stored_unless,
+    validate,
+)
+from kit.config.toml_lines import KeyPath
 from kit.config.workload_base import WorkloadSource, read_source, tables_of
 from kit.config.workload_jobs import with_captures
 from kit.core.sample_size import sample_needed
@@ -92,11 +103,11 @@ class Pool(Table):
     """
 
     data: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = "stripe"
-    groups: Annotated[int, Field(ge=1, exclude_if=lambda groups: groups == 1)] = 1
-    log: Annotated[Literal["stripe", "mirror"], Field(exclude_if=lambda log: log == "stripe")] = "stripe"
+    groups: Annotated[int, Field(ge=1), stored_unless(1)] = 1
+    log: Annotated[Literal["stripe", "mirror"], stored_unless("stripe")] = "stripe"
     cache_size: CacheSize | None = None
-    special_size: Annotated[CacheSize | None, Field(exclude_if=lambda size: size is None)] = None
-    age: Annotated[Age | None, Field(exclude_if=lambda age: age is None)] = None
+    special_size: Annotated[CacheSize | None, STORED_IF_SET] = None
+    age: Annotated[Age | None, STORED_IF_SET] = None
     properties: Properties = Field(default_factory=dict)
 
 
@@ -117,36 +128,36 @@ class Nfs(Table):
     version: Version = "3"
     options: tuple[MountOption, ...] = ("hard",)
     engine: Literal["kernel", "libnfs"] = "kernel"
-    proto: Annotated[Literal["tcp", "rdma"] | None, Field(exclude_if=lambda value: value is None)] = None
-    nconnect: Annotated[int | None, Field(ge=1, le=16, exclude_if=lambda value: value is None)] = None
+    proto: Annotated[Literal["tcp", "rdma"] | None, STORED_IF_SET] = None
+    nconnect: Annotated[int | None, Field(ge=1, le=16), STORED_IF_SET] = None
 
     @property
     def mount_options(self) -> tuple[str, ...]:
         """`options` with those of the keys beside it."""
         return with_keys(self.options, self.proto, self.nconnect)
 
-    @model_validator(mode="after")
-    def _check_keys(self) -> Self:
+    def _problems(self) -> Problems:
+        yield from self._keys_problems()
+        yield from self._engine_problems()
+
+    def _keys_problems(self) -> Problems:
         for key, value in (("proto", self.proto), ("nconnect", self.nconnect)):
             if value is not None and self.engine == "libnfs":
-                raise KeyProblem(key, f'engine = "libnfs" has no mount, so it has no {key}: remove {key}')
+                yield key, f'engine = "libnfs" has no mount, so it has no {key}: remove {key}'
             if value is not None and (twice := same_as_key(key, self.options)):
                 text = f"nfs.options has {twice}, and nfs.{key} = {value} is the same: remove one of the two"
-                raise KeyProblem(key, text)
-        return self
+                yield key, text
 
-    @model_validator(mode="after")
-    def _check_engine(self) -> Self:
+    def _engine_problems(self) -> Problems:
         if self.engine == "libnfs" and self.version != "3":
-            raise KeyProblem(
+            yield (
                 "version",
                 f'engine = "libnfs" is for version = 3: libnfs 5 cannot open files over NFSv{self.version} '
                 "of a Linux server",
             )
         if self.engine == "libnfs" and self.options not in ((), ("hard",)):
             text = 'engine = "libnfs" has no mount, so it has no mount options: remove options'
-            raise KeyProblem("options", text)
-        return self
+            yield "options", text
 
 
 class WorkingSet(Table):
@@ -192,8 +203,8 @@ class HostSettings(Table):
     ) = None
     transparent_hugepage: Literal["always", "madvise", "never"] | None = None
     # Plans that do not ask for it are stored without it, as before the key existed.
-    write_cache: Annotated[Literal["on", "off"] | None, Field(exclude_if=lambda value: value is None)] = None
-    tune: Annotated[Literal["none", "latency"], Field(exclude_if=lambda value: value == "none")] = "none"
+    write_cache: Annotated[Literal["on", "off"] | None, STORED_IF_SET] = None
+    tune: Annotated[Literal["none", "latency"], stored_unless("none")] = "none"
 
     @property
     def wanted(self) -> dict[str, str]:
@@ -214,9 +225,7 @@ class Workload(Table):
     title: str
     reference: str = ""
     # A testbed that is the lab alone, of the kit or beside the file: where the command names none.
-    lab: Annotated[
-        str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,200})?$", exclude_if=lambda lab: not lab)
-    ] = ""
+    lab: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,200})?$"), STORED_IF_ANY] = ""
     precondition: PreconditionTable | None = None
     pool: Pool = Pool()
     dataset: Dataset = Dataset()
@@ -224,30 +233,22 @@ class Workload(Table):
     tunables: Tunables = Field(default_factory=dict)
     host: HostSettings = HostSettings()
     # Of the testbed's own settings ([[setting]] there), by name.
-    setting: Annotated[dict[SettingName, SettingValue], Field(exclude_if=lambda values: not values)] = Field(
-        default_factory=dict
-    )
+    setting: Annotated[dict[SettingName, SettingValue], STORED_IF_ANY] = Field(default_factory=dict)
     # fio options of every job, of the warm-up's too, instead of those in the job files.
     job: FioOptions = Field(default_factory=dict)
     working_set: WorkingSet | None = None
-    tree: Annotated[Tree | None, Field(exclude_if=lambda tree: tree is None)] = None
+    tree: Annotated[Tree | None, STORED_IF_SET] = None
     warmup: Warmup | None = None
     phase: Annotated[tuple[Phase, ...], Field(min_length=1, max_length=50)]
     expect: tuple[Expectation, ...] = ()
     # Shorter than the workload stands (kit.config.lengths).
-    length: Annotated[
-        Literal["smoke", "sanity", "full"], Field(exclude_if=lambda length: length == "full")
-    ] = "full"
-    known: Annotated[
-        tuple[KnownFailure, ...], Field(exclude_if=lambda known: not known, max_length=1000)
-    ] = ()
-    fault: Annotated[tuple[Fault, ...], Field(max_length=100, exclude_if=lambda faults: not faults)] = ()
-    event: Annotated[
-        tuple[ExpectedEvent, ...], Field(max_length=100, exclude_if=lambda events: not events)
-    ] = ()
-    impact: Annotated[tuple[Impact, ...], Field(exclude_if=lambda impacts: not impacts)] = ()
+    length: Annotated[Literal["smoke", "sanity", "full"], stored_unless("full")] = "full"
+    known: Annotated[tuple[KnownFailure, ...], Field(max_length=1000), STORED_IF_ANY] = ()
+    fault: Annotated[tuple[Fault, ...], Field(max_length=100), STORED_IF_ANY] = ()
+    event: Annotated[tuple[ExpectedEvent, ...], Field(max_length=100), STORED_IF_ANY] = ()
+    impact: Annotated[tuple[Impact, ...], STORED_IF_ANY] = ()
     power_loss: PowerLoss | None = None
-    capacity: Annotated[Capacity | None, Field(exclude_if=lambda capacity: capacity is None)] = None
+    capacity: Annotated[Capacity | None, STORED_IF_SET] = None
 
     @property
     def on_devices(self) -> bool:
@@ -258,6 +259,10 @@ class Workload(Table):
     def over_nfs(self) -> bool:
         """Whether a phase goes over NFS, so that there are an export and clients."""
         return any(phase.over_nfs for phase in self.phase)
+
+    def with_phases(self, phases: Iterable[Phase]) -> Self:
+        """The same with others in the place of its phases."""
+        return self.model_copy(update={"phase": tuple(phases)})
 
     @property
     def restarts(self) -> frozenset[RestartKind]:
@@ -276,12 +281,15 @@ class Workload(Table):
         mine = [each for each in tables if each.phase in ("", phase.name)]
         return tuple(sorted(mine, key=lambda each: each.at))
 
-    @model_validator(mode="after")
-    def _check_splits(self) -> Self:
-        for number, phase in enumerate(self.phase):
-            if phase.split_of and (problem := phase_splits.problem(self.phase, number)):
-                raise KeyProblem(("phase", number, problem[0]), problem[1])
-        return self
+    @property
+    def scheduled(self) -> list[tuple[str, int, Scheduled]]:
+        """Each fault and event with the name of its table and its number."""
+        faults = [("fault", *each) for each in enumerate(self.fault)]
+        return [*faults, *(("event", *each) for each in enumerate(self.event))]
+
+    def phase_of(self, scheduled: Scheduled) -> Phase:
+        """The phase in which it is done."""
+        return next(phase for phase in self.phase if scheduled.phase in ("", phase.name))
 
     def expected_ns(self, phase: Phase) -> int:
         """How long the load of a phase takes: of a search for a rate (`[capacity]`) with all looks, about."""
@@ -290,100 +298,91 @@ class Workload(Table):
         searched = phase.open is not None and phase.open.rate is None
         return self.capacity.expected_ns(phase.duration) if searched and self.capacity else phase.duration
 
-    @model_validator(mode="after")
-    def _check_capacity(self) -> Self:
+    def _problems(self) -> Problems:
+        yield from self._splits_problems()
+        yield from self._capacity_problems()
+        yield from self._tree_problems()
+        yield from self._targets_problems()
+        yield from self._schedule_problems()
+        yield from self._phases_problems()
+
+    def _splits_problems(self) -> Problems:
+        for number, phase in enumerate(self.phase):
+            if phase.split_of and (problem := phase_splits.problem(self.phase, number)):
+                yield ("phase", number, problem[0]), problem[1]
+
+    def _capacity_problems(self) -> Problems:
         opened = [phase.open for phase in self.phase if phase.open]
-        if found := capacity_table.problem(opened, self.capacity):
-            raise KeyProblem(*found)
+        if self.capacity is None and any(each.rate is None for each in opened):
+            yield "phase", 'at which rate? write open.rate, or [capacity] p99_max = "1ms" to look for it'
         own = "open" if opened else "replay" if any(phase.replay for phase in self.phase) else ""
         if own and self.nfs.engine != "kernel":
-            raise KeyProblem(
-                ("nfs", "engine"), f"{own} goes through a mount, which libnfs has not: remove it"
-            )
-        return self
+            yield ("nfs", "engine"), f"{own} goes through a mount, which libnfs has not: remove it"
 
-    @model_validator(mode="after")
-    def _check_tree(self) -> Self:
+    def _tree_problems(self) -> Problems:
         before: list[tree_table.Action] = []
         for number, phase in enumerate(self.phase):
             if phase.metadata is None:
                 continue
             if self.tree is None:
-                raise KeyProblem(
-                    "tree", "which files do phases with metadata make? such as [tree] files = 1000"
-                )
+                yield "tree", "which files do phases with metadata make? such as [tree] files = 1000"
             if text := tree_table.problem(before, phase.metadata):
-                raise KeyProblem(("phase", number, "metadata"), f'"{phase.metadata}": {text}')
+                yield ("phase", number, "metadata"), f'"{phase.metadata}": {text}'
             before.append(phase.metadata)
         if self.nfs.engine != "kernel" and before:
-            raise KeyProblem(
-                ("nfs", "engine"), "a tree is made through a mount, which libnfs has not: remove it"
-            )
-        return self
+            yield ("nfs", "engine"), "a tree is made through a mount, which libnfs has not: remove it"
 
-    @model_validator(mode="after")
-    def _check_targets(self) -> Self:
+    def _targets_problems(self) -> Problems:
         """Phases on devices come first: the others go to the one working set, in a pool on these devices."""
         for number, phase in enumerate(self.phase):
             if phase.on_devices and not all(each.on_devices for each in self.phase[:number]):
-                raise KeyProblem(
+                yield (
                     ("phase", number, "target"),
                     "the devices are part of the pool by then: put phases on devices before the others",
                 )
         if not self.on_devices and self.working_set is None:
-            raise KeyProblem(
+            yield (
                 "working_set",
                 'which file do the phases read and write? such as [working_set] file = "working-set", '
                 'size = "auto"',
             )
         if self.on_devices:
             for key in sorted(OF_POOL & self.model_fields_set):
-                raise KeyProblem(key, "there is no pool in a workload whose phases go to devices: remove it")
-        return self
+                yield key, "there is no pool in a workload whose phases go to devices: remove it"
 
-    @model_validator(mode="after")
-    def _check_schedule(self) -> Self:
-        tables: list[tuple[str, int, Scheduled]] = [("fault", *each) for each in enumerate(self.fault)]
-        tables += [("event", *each) for each in enumerate(self.event)]
+    def _schedule_problems(self) -> Problems:
         names = [phase.name for phase in self.phase]
-        for table, number, each in tables:
+        for table, number, each in self.scheduled:
             if not each.phase and len(names) > 1:
                 text = f"in which phase? the workload has {', '.join(names)}: add phase"
-                raise KeyProblem((table, number, "phase"), text)
-            phase = next((phase for phase in self.phase if each.phase in ("", phase.name)), None)
-            if phase is None:
-                text = f"no phase is called '{each.phase}', {nearest(each.phase, names, 'phases')}"
-                raise KeyProblem((table, number, "phase"), text)
-            if problem := fault_table.phase_problem(phase):
-                raise KeyProblem((table, number, "phase" if each.phase else "at"), problem)
+                yield (table, number, "phase"), text
+            yield from _unknown(each.phase or names[0], names, (table, number, "phase"))
+            if problem := fault_table.phase_problem(self.phase_of(each)):
+                yield (table, number, "phase" if each.phase else "at"), problem
         for number, phase in enumerate(self.phase):
             if phase.during and (problem := fault_table.phase_problem(phase)):
-                raise KeyProblem(("phase", number, "during"), problem)
-        return self
+                yield ("phase", number, "during"), problem
 
-    @model_validator(mode="after")
-    def _check_phases(self) -> Self:
+    def _phases_problems(self) -> Problems:
         names = [phase.name for phase in self.phase]
         for number, name in enumerate(names):
             key = ("phase", number, "name")
             if name in names[:number]:
-                raise KeyProblem(key, f"two phases are called '{name}': give each its own name")
+                yield key, f"two phases are called '{name}': give each its own name"
             if name == WARM_UP and self.warmup:
                 text = "is the name of the load of [warmup], which then drew the same random numbers"
-                raise KeyProblem(key, f"'{name}' {text}: choose another")
+                yield key, f"'{name}' {text}: choose another"
         for number, expectation in enumerate(self.expect):
-            if expectation.phase not in names:
-                text = (
-                    f"no phase is called '{expectation.phase}', {nearest(expectation.phase, names, 'phases')}"
-                )
-                raise KeyProblem(("expect", number, "phase"), text)
+            yield from _unknown(expectation.phase, names, ("expect", number, "phase"))
         for number, impact in enumerate(self.impact):
             for part, sides in zip(("alone", "beside"), impact.sides, strict=True):
                 for name in sides:
-                    if name not in names:
-                        text = f"no phase is called '{name}', {nearest(name, names, 'phases')}"
-                        raise KeyProblem(("impact", number, part), text)
-        return self
+                    yield from _unknown(name, names, ("impact", number, part))
+
+
+def _unknown(phase: str, names: list[str], key: KeyPath) -> Problems:
+    if phase not in names:
+        yield key, f"no phase is called '{phase}', {nearest(phase, names, 'phases')}"
 
 
 def read_workload(path: Path) -> Workload:

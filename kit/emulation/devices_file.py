@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from kit.config.device_model import to_spec
 from kit.config.testbed_devices import (
@@ -16,11 +16,10 @@ from kit.config.testbed_devices import (
     Buses,
     EmulatedDevice,
     Name,
-    check_buses,
-    check_names,
+    device_problems,
     resolve_devices,
 )
-from kit.config.toml import Table, load
+from kit.config.toml import Problems, Table, load
 from kit.core.errors import ConfigError, HostError
 from kit.core.files import write_atomically
 from kit.core.own_file import read_beside
@@ -39,11 +38,8 @@ class Emulation(Table):
     bus: dict[Name, Bus] = Field(default_factory=dict)
     device: Annotated[tuple[EmulatedDevice, ...], Field(min_length=1, max_length=32)]
 
-    @model_validator(mode="after")
-    def _check_names(self) -> Self:
-        check_names(self.device)
-        check_buses(self.device, self.bus)
-        return self
+    def _problems(self) -> Problems:
+        return device_problems(self.device, self.bus)
 
 
 def read_emulation(path: Path) -> Emulation:

@@ -20,11 +20,10 @@ _SHORT_NS = 10 * 10**9
 
 def resolved(workload: Workload, testbed: Testbed) -> Workload:
     """`workload` with what each phase records in place of "auto"."""
-    phases = tuple(
+    return workload.with_phases(
         phase.model_copy(update={"log": _log(phase, testbed)}) if phase.log == "auto" else phase
         for phase in workload.phase
     )
-    return workload.model_copy(update={"phase": phases})
 
 
 def _log(phase: Phase, testbed: Testbed) -> Literal["every-io", "histograms"]:

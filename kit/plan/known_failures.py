@@ -54,10 +54,7 @@ def _refuse(
 ) -> tuple[Known, ...]:
     names = list(phases)
     problems = [
-        (
-            place_of(("known", number, "check")),
-            f"known[{number}].check: '{each.check}' {_why(each)}",
-        )
+        (place_of(("known", number, "check")), f"known[{number}].check: '{each.check}' {_why(each)}")
         for number, each in enumerate(entries)
         if not names_something(each, names, expected)
     ]

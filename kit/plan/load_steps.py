@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kit.capacity.open_words import open_words, replay_words
 from kit.config.device_model import DeviceModel
@@ -33,6 +33,8 @@ from kit.trace.support import TracingSupport, programs
 from kit.zfs import pool, rebuild_watch, tunables, zil
 from kit.zfs.tunables import PlannedTunable
 
+# A program of a load: the number of the client, argv, and a note for people.
+_Call = tuple[int, list[str], str]
 _NEWEST_TRACING = TracingSupport("full", programs()[-1], "0.23")
 
 
@@ -41,16 +43,13 @@ def mounts(plan: Plan, names: Names) -> Iterator[Step]:
     spec, through_mount = plan.workload.nfs, plan.workload.nfs.engine == "kernel"
     clients = len(names.client_names) if through_mount else int(plan.testbed.is_appliance)
     for number in range(clients):
-        source = export_of(plan) if plan.testbed.is_appliance else _source_of(names, number)
+        source = nfs_mount.source_of(names.server_addresses[number], names.path)
+        if plan.testbed.is_appliance:
+            source = export_of(plan)
         commands = nfs_mount.mount_commands(source, names.mount_point, spec.version, spec.mount_options)
         details = {"client": names.client_names[number]}
         action = storage_undos.UndoMount(target=names.mount_point)
         yield Step("mount", client_key(number), commands, action, details)
-
-
-def _source_of(names: Names, client: int) -> str:
-    """What that client mounts."""
-    return nfs_mount.source_of(names.server_addresses[client], names.path)
 
 
 def warm_up(plan: Plan, names: Names) -> Iterator[Step]:
@@ -124,7 +123,11 @@ def _phase(
     is_traced = plan.is_traced and phase.over_nfs
     if is_traced:
         argv = nfsd_tracer.begin_command(tracer, number, plan.testbed.clock.to_host_ns(phase.interval))
-        yield Step(step, "server", (Command(tuple(argv)), *_following(tracer, phase)))
+        commands = [Command(tuple(argv))]
+        if phase.log == "histograms":
+            argv = nfsd_tracer.follow_command(tracer, "SIZE")
+            commands.append(Command(tuple(argv), "as the phase goes on"))
+        yield Step(step, "server", tuple(commands))
     yield from _load(plan, names, phase, step)
     yield from schedule_steps.steps(plan, names, phase)
     if is_traced:
@@ -173,41 +176,40 @@ def _writes(plan: Plan, phase: Phase) -> bool:
 def _cold_steps(plan: Plan, names: Names, step: str) -> Iterator[Step]:
     """As `hsp plan` prints them (kit.setup.reimport)."""
     remove, add = cache_commands(plan, names)
-    mounted = [*mounts(plan, names)]
-    for each in mounted:
-        yield Step(step, each.host, (Command(("umount", names.mount_point)),))
     spec = pool_spec(plan, names)
     left = tuple(path for path in spec.devices if path not in spec.cache)
     put_back = _put_back(names, left, *begun_log(plan, names))
-    yield Step(step, "server", (*remove, *_take_out(names), *put_back, *add))
+    anew = Step(step, "server", (*remove, *_take_out(names), *put_back, *add))
+    yield from _unmounted(plan, names, step, [anew])
+
+
+def _unmounted(plan: Plan, names: Names, step: str, meanwhile: Iterable[Step]) -> Iterator[Step]:
+    """Clients have no mount `meanwhile`."""
+    mounted = [*mounts(plan, names)]
+    for each in mounted:
+        yield Step(step, each.host, (Command(("umount", names.mount_point)),))
+    yield from meanwhile
     for each in mounted:
         yield Step(step, each.host, each.commands)
 
 
 def _restart_steps(plan: Plan, names: Names, phase: Phase) -> Iterator[Step]:
     """As `hsp plan` prints them (kit.run.power.restart)."""
-    step, mounted, restart = (
-        f"restart before phase {phase.name}",
-        [*mounts(plan, names)],
-        plan.testbed.restart,
-    )
-    for each in mounted:
-        yield Step(step, each.host, (Command(("umount", names.mount_point)),))
+    step, restart = f"restart before phase {phase.name}", plan.testbed.restart
     if phase.restart == "reboot":
         assert restart, "kit.rules.cold has refused it"
         command = Command(restart.command, "[restart] of the testbed; then the server is waited for")
-        yield Step(step, "server", (*_take_out(names), command))
+        down = Step(step, "server", (*_take_out(names), command))
     else:
         assert plan.testbed.power, "kit.rules.cold has refused it"
-        yield power_steps.cut(plan.testbed.power, "the server", "`on` after it; the server is waited for")
+        down = power_steps.cut(plan.testbed.power, "the server", "`on` after it; the server is waited for")
     again = [tunables.write_command(each.name, str(each.host_value)) for each in settings_of(plan)]
     watch = Command(rebuild_watch.watch_argv("DEVICES"), rebuild_watch.SOURCE)
     put_back = _put_back(names, pool_spec(plan, names).devices)
     made = work_directory.create_commands(names.run_id)
     parts = [command for each in partitions(plan, names) for command in each.commands]
-    yield Step(step, "server", (*made, *parts, *again, watch, *put_back))
-    for each in mounted:
-        yield Step(step, each.host, each.commands)
+    up = Step(step, "server", (*made, *parts, *again, watch, *put_back))
+    yield from _unmounted(plan, names, step, [down, up])
 
 
 def settings_of(plan: Plan) -> tuple[PlannedTunable, ...]:
@@ -228,12 +230,6 @@ def _put_back(names: Names, devices: tuple[str, ...], *begin: Command) -> Iterat
     yield Command(("zfs", "mount", "-l", names.dataset))
     yield from begin
     yield from (export.export_command(names.path, each) for each in names.client_addresses)
-
-
-def _following(tracer: nfsd_tracer.TracerFiles, phase: Phase) -> Iterator[Command]:
-    """What fetches the tracer's output while the phase goes on."""
-    if phase.log == "histograms":
-        yield Command(tuple(nfsd_tracer.follow_command(tracer, "SIZE")), "as the phase goes on")
 
 
 def _start_tracer(plan: Plan, tracer: nfsd_tracer.TracerFiles, phases: Sequence[Phase], names: str) -> Step:
@@ -270,11 +266,9 @@ def _machines(plan: Plan) -> list[str]:
 def _sampling(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
     """CPUs of each machine, and the server's devices."""
     of_caches = has_curve(phase, plan.workload.schedule(phase))
-    logs, period_ns = (
-        used_paths(plan, names, "log"),
-        sampler.period_ns(
-            phase.duration, plan.testbed.clock, of_array=phase.array is not None, of_caches=of_caches
-        ),
+    logs = used_paths(plan, names, "log")
+    period_ns = sampler.period_ns(
+        phase.duration, plan.testbed.clock, of_array=phase.array is not None, of_caches=of_caches
     )
     devices = {
         device.name: sampler.Sampled(
@@ -294,7 +288,7 @@ def _sampling(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Ste
         )
         yield Step(step, key, (Command(tuple(argv), sampler.SOURCE),))
     yield from _drives(plan, names, step)
-    if phase.soak and phase.soak.has_limits and not plan.testbed.is_appliance:
+    if phase.soak and phase.soak.limits and not plan.testbed.is_appliance:
         paths = {name: each.path for name, each in devices.items() if name != ARRAY}
         yield Step(step, "server", (Command(tuple(wear.command(paths)), wear.SOURCE),))
 
@@ -319,26 +313,42 @@ def _times_ns(plan: Plan, phase: Phase) -> tuple[int, int]:
     return fio.times_ns(*map(plan.testbed.clock.to_host_ns, (phase.interval, phase.duration)))
 
 
-def _fio(plan: Plan, names: Names, phase: Phase, step: str, job: str) -> Iterator[Step]:
+def _load(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
+    """The programs of the load, on each client or on the server."""
+    place = ", ".join(names.device_paths[each] for each in phase.devices) or place_of(plan, names, phase)
+    place = spec_of(names, phase).node if phase.array else place
+    if phase.force:
+        calls = _forced(plan, names, phase, place)
+    elif phase.open:
+        calls = _open(plan, names, phase, place)
+    elif phase.replay:
+        calls = _replay(plan, names, phase, place)
+    elif phase.metadata:
+        calls = _metadata(plan, names, phase)
+    else:
+        calls = _fio(plan, names, phase, f"{phase.job} in {place}")
+    for number, argv, note in calls:
+        words = _by_fios_user(plan, argv, by_client=phase.over_nfs)
+        yield Step(step, client_key(number) if phase.over_nfs else "server", (Command(words, note),))
+
+
+def _fio(plan: Plan, names: Names, phase: Phase, job: str) -> Iterator[_Call]:
     """fio of each client, or for each device; with a program that prints its counts, if it counts."""
     window_ns, _ = _times_ns(plan, phase)
     alone = names.client_names if phase.over_nfs else ("server",)
     for number, _ in enumerate((ARRAY,) if phase.array else phase.devices or alone):
         files = fio.FioFiles(fio.directory(names.work_dir, number, phase.name))
-        argv, note = fio.command(files), job
         if phase.log == "histograms":
             argv = fio.count_command(files.directory, window_ns // 10**6, ordinary=phase.over_nfs)
-            note = f"kit/remote/load/count_ios.py; {job}"
-        key = client_key(number) if phase.over_nfs else "server"
-        yield Step(step, key, (Command(_by_fios_user(plan, argv, by_client=phase.over_nfs), note),))
+            yield number, argv, f"kit/remote/load/count_ios.py; {job}"
+        else:
+            yield number, fio.command(files), job
 
 
-def _forced(plan: Plan, names: Names, phase: Phase, step: str, place: str) -> Iterator[Step]:
+def _forced(plan: Plan, names: Names, phase: Phase, place: str) -> Iterator[_Call]:
     """The program of forced writes: before, in and after the phase."""
-    job = plan.jobs[phase.load]
+    job, size_bytes = plan.jobs[phase.load], _least_bytes(plan, phase)
     assert isinstance(job, ForceJob)
-    sizes = {device.name: device.size for device in plan.testbed.device if device.name in phase.devices}
-    size_bytes = min(sizes.values(), default=0)
     spec = force_program.words_of(job.force, phase.name, place, size_bytes, 0, is_device=phase.on_devices)
     calls = [
         *([] if phase.on_devices else [["prepare", *spec]]),
@@ -346,57 +356,41 @@ def _forced(plan: Plan, names: Names, phase: Phase, step: str, place: str) -> It
         *([["verify", *spec, "WRITTEN"]] if job.force.check else []),
     ]
     for call in calls:
-        argv = force_program.command(names.work_dir, call)
-        note = f"{force_program.NAME}; {job.force.text}"
-        words = _by_fios_user(plan, argv, by_client=phase.over_nfs)
-        yield Step(step, client_key(0) if phase.over_nfs else "server", (Command(words, note),))
+        yield 0, force_program.command(names.work_dir, call), f"{force_program.NAME}; {job.force.text}"
 
 
-def _metadata(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
+def _metadata(plan: Plan, names: Names, phase: Phase) -> Iterator[_Call]:
     job = plan.jobs[phase.load]
     assert isinstance(job, MetadataJob)
     for number, _ in enumerate(names.client_names):
         directory = fio.directory(names.work_dir, number, phase.name)
         argv = force_program.tree_command(job, directory, names.mount_point, number, _times_ns(plan, phase))
-        command = Command(tuple(ordinary(argv)), "kit/remote/load/metadata_load.py")
-        yield Step(step, client_key(number), (command,))
+        yield number, argv, "kit/remote/load/metadata_load.py"
 
 
-def _open(plan: Plan, names: Names, phase: Phase, step: str, place: str) -> Iterator[Step]:
+def _open(plan: Plan, names: Names, phase: Phase, place: str) -> Iterator[_Call]:
     """The first look of a search; the others have another rate and seed."""
     job, clock = plan.jobs[phase.load], plan.testbed.clock
     assert isinstance(job, OpenJob)
-    sizes = {device.name: device.size for device in plan.testbed.device if device.name in phase.devices}
     clients = len(names.client_names) if phase.over_nfs else 1
-    size = min(sizes.values(), default=0) or plan.workload.file_set.size
+    size = _least_bytes(plan, phase) or plan.workload.file_set.size
     call = open_words(job, place, size, 0, clock, _times_ns(plan, phase), clients)
     for number in range(clients):
-        words = _by_fios_user(plan, force_program.command(names.work_dir, call), by_client=phase.over_nfs)
-        note = f"{force_program.NAME}; {phase.load_text}"
-        yield Step(step, client_key(number) if phase.over_nfs else "server", (Command(words, note),))
+        argv = force_program.command(names.work_dir, call)
+        yield number, argv, f"{force_program.NAME}; {phase.load_text}"
 
 
-def _replay(plan: Plan, names: Names, phase: Phase, step: str, place: str) -> Iterator[Step]:
+def _replay(plan: Plan, names: Names, phase: Phase, place: str) -> Iterator[_Call]:
     job, clock = plan.jobs[phase.load], plan.testbed.clock
     assert isinstance(job, ReplayJob)
     size, times_ns = plan.workload.file_set.size, _times_ns(plan, phase)
     for number, _ in enumerate(names.client_names):
         schedule = f"{fio.directory(names.work_dir, number, phase.name)}/schedule"
         call = replay_words(job, place, size, 0, clock, times_ns, schedule)
-        words = _by_fios_user(plan, force_program.command(names.work_dir, call), by_client=True)
-        yield Step(step, client_key(number), (Command(words, f"{force_program.NAME}; {job.capture.text}"),))
+        argv = force_program.command(names.work_dir, call)
+        yield number, argv, f"{force_program.NAME}; {job.capture.text}"
 
 
-def _load(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
-    place = ", ".join(names.device_paths[each] for each in phase.devices) or place_of(plan, names, phase)
-    place = spec_of(names, phase).node if phase.array else place
-    if phase.force:
-        yield from _forced(plan, names, phase, step, place)
-    elif phase.open:
-        yield from _open(plan, names, phase, step, place)
-    elif phase.replay:
-        yield from _replay(plan, names, phase, step, place)
-    elif phase.metadata:
-        yield from _metadata(plan, names, phase, step)
-    else:
-        yield from _fio(plan, names, phase, step, f"{phase.job} in {place}")
+def _least_bytes(plan: Plan, phase: Phase) -> int:
+    """Of the phase's devices, the size of the smallest; 0 without devices."""
+    return min((each.size for each in plan.testbed.device if each.name in phase.devices), default=0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kit.config.fio_job import SEED, SIZE, FioJob, FioSection, parse_fio_bytes
+from kit.config.fio_job import SEED, SIZE, FioJob, FioSection, part_bytes
 from kit.config.testbed import Testbed
 from kit.config.workload import WARM_UP, Workload
 from kit.core.units import format_binary_bytes, format_duration_s
@@ -36,14 +36,11 @@ def of(workload: Workload, jobs: Mapping[str, FioJob], clients: int) -> list[str
 
 def of_server(workload: Workload, testbed: Testbed) -> Iterator[str]:
     """What a run does to all that a real server serves, and not to its own pool alone."""
-    if testbed.is_appliance:
-        yield from _of_appliance(workload, testbed)
-    elif not testbed.is_lab:
+    if testbed.is_lab:
+        return
+    if not testbed.is_appliance:
         yield from _of_server(workload, testbed)
-
-
-def _of_appliance(workload: Workload, testbed: Testbed) -> Iterator[str]:
-    if workload.power_loss and testbed.power:
+    elif workload.power_loss and testbed.power:
         yield (
             f"the power of the appliance of {testbed.server.export} is cut, and with it that of all that it "
             "serves, which is not seen: it is refused, but for --cut-other-pools."
@@ -127,14 +124,18 @@ def _same_blocks(loads: Mapping[str, FioJob], clients: int) -> Iterator[str]:
 
 def _text(section: FioSection, seed: str, who: str) -> str:
     option = _ALL if seed == _ALL else "randseed"
-    path, line = section.place_of(option)
-    value = section.options.get(option)
     version = " (fio before 3.35)" if seed == _ALL else ""
     return (
-        f"{path.name}:{line}: [{section.name}] {option}={value}{version}: {who} draw the same random blocks, "
-        "in the same order: what one has read or written, the next finds in DRAM, so shares by tier depend "
-        f"on the order. Without {option} each draws its own."
+        f"{_at(section, option)}{version}: {who} draw the same random blocks, in the same order: what one "
+        "has read or written, the next finds in DRAM, so shares by tier depend on the order. Without "
+        f"{option} each draws its own."
     )
+
+
+def _at(section: FioSection, option: str) -> str:
+    """File and line, section, option and value."""
+    path, line = section.place_of(option)
+    return f"{path.name}:{line}: [{section.name}] {option}={section.options.get(option)}"
 
 
 def _draws(job: FioJob) -> Iterator[tuple[_Draw, FioSection]]:
@@ -151,7 +152,7 @@ def _draws(job: FioJob) -> Iterator[tuple[_Draw, FioSection]]:
 
 def _seed(section: FioSection) -> str:
     """The seed of random I/O where it is a constant, else ""."""
-    if not section.options.get("rw", "read").startswith("rand"):
+    if not section.is_random:
         return ""
     if section.options.get(_ALL, "0") == "1":
         return _ALL
@@ -165,14 +166,12 @@ def _parts(loads: Mapping[str, FioJob], set_bytes: int) -> Iterator[str]:
     for job in loads.values():
         for section in job.sections:
             value = section.options.get("size", SIZE)
-            part_bytes = _part_bytes(value, set_bytes)
-            if part_bytes < set_bytes:
-                path, line = section.place_of("size")
-                texts[path, line] = (
-                    f"{path.name}:{line}: [{section.name}] size={value}: only the first "
-                    f"{format_binary_bytes(part_bytes)} of the set ({format_binary_bytes(set_bytes)}) "
-                    "are used, and the plan counts with all of it: less than it says comes from the slower "
-                    f"tiers. size={SIZE} uses all of it."
+            used_bytes = part_bytes(value, set_bytes)
+            if used_bytes < set_bytes:
+                texts[section.place_of("size")] = (
+                    f"{_at(section, 'size')}: only the first {format_binary_bytes(used_bytes)} of the set "
+                    f"({format_binary_bytes(set_bytes)}) are used, and the plan counts with all of it: less "
+                    f"than it says comes from the slower tiers. size={SIZE} uses all of it."
                 )
     yield from texts.values()
 
@@ -180,12 +179,12 @@ def _parts(loads: Mapping[str, FioJob], set_bytes: int) -> Iterator[str]:
 def _cached(loads: Mapping[str, FioJob]) -> Iterator[str]:
     """Loads through the page cache of the client."""
     sections = {section.place_of("direct"): section for job in loads.values() for section in job.sections}
-    for (path, line), section in sections.items():
+    for section in sections.values():
         if section.options.get("direct", "1") == "0":
             yield (
-                f"{path.name}:{line}: [{section.name}] direct=0: the page cache of the client answers some "
-                "I/Os, which the server never sees, so the counts do not agree and the result is unknown. "
-                "direct=1 sends each to the server."
+                f"{_at(section, 'direct')}: the page cache of the client answers some I/Os, which the server "
+                "never sees, so the counts do not agree and the result is unknown. direct=1 sends each to "
+                "the server."
             )
 
 
@@ -202,15 +201,8 @@ def _shrinking(loads: Mapping[str, FioJob]) -> Iterator[str]:
         elif have.get("scramble_buffers", "1") == "0" and have.get("refill_buffers", "0") == "0":
             option, what = "scramble_buffers", "the same data again and again"
         if option and "write" in section.operations:
-            path, line = section.place_of(option)
             yield (
-                f"{path.name}:{line}: [{section.name}] {option}={have[option]} writes {what}: what "
-                "compresses it, or finds equal blocks (a drive, a controller, ZFS), has less to do than with "
-                f"other data, so latencies and wear may be too small. Without {option} the data is random."
+                f"{_at(section, option)} writes {what}: what compresses it, or finds equal blocks (a drive, "
+                "a controller, ZFS), has less to do than with other data, so latencies and wear may be too "
+                f"small. Without {option} the data is random."
             )
-
-
-def _part_bytes(value: str, set_bytes: int) -> int:
-    if value == SIZE:
-        return set_bytes
-    return set_bytes * int(value[:-1]) // 100 if value.endswith("%") else parse_fio_bytes(value)

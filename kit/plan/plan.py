@@ -23,7 +23,7 @@ from kit.config.workload_base import WorkloadSource, read_source
 from kit.config.workload_jobs import read_jobs
 from kit.core.errors import ConfigError
 from kit.plan import client_logs, durations, notes
-from kit.rules import combination, device_phases, limits, operations
+from kit.rules import combination, device_phases, expectations, operations
 from kit.sizes import auto_sizes
 from kit.zfs.tunables import PlannedTunable, tunable
 
@@ -186,9 +186,13 @@ def _part(
         update={"phase": phases, "expect": tuple(workload.expect[n] for n in expect)}
         | ({"warmup": None} if on_devices else {})
     )
-    loads = {phase.load for phase in phases} | ({part.warmup.job} if part.warmup else set())
-    kept = {load: job for load, job in jobs.items() if load in loads}
-    return part, source.part(numbers, [n for n in expect if n < given]), kept
+    return part, source.part(numbers, [n for n in expect if n < given]), _used(jobs, part)
+
+
+def _used(jobs: Mapping[str, FioJob], workload: Workload) -> dict[str, FioJob]:
+    """Those of its phases and of its warm-up."""
+    used = {phase.load for phase in workload.phase} | ({workload.warmup.job} if workload.warmup else set())
+    return {load: job for load, job in jobs.items() if load in used}
 
 
 def _with_pool(
@@ -201,12 +205,11 @@ def _with_pool(
     """Phases over NFS or in the dataset, as a run measures them, and their jobs by Phase.load."""
     phases = workload.phase
     workload = auto_sizes.resolve(operations.reading(workload, jobs), testbed)
-    workload = operations.with_samples(workload.model_copy(update={"phase": phases}), source, jobs)
+    workload = operations.with_samples(workload.with_phases(phases), source, jobs)
     workload = client_logs.resolved(durations.resolved(workload, testbed), testbed)
-    limits.check(workload, source)
+    expectations.check_limits(workload, source)
     combination.check(workload, source, testbed, testbed_path, jobs)
-    used = {phase.load for phase in workload.phase} | ({workload.warmup.job} if workload.warmup else set())
-    return workload, {load: job for load, job in jobs.items() if load in used}
+    return workload, _used(jobs, workload)
 
 
 def _on_devices(

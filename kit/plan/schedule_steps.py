@@ -7,8 +7,8 @@ A program on the server does them on its own clock (kit/remote/run_schedule.py).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +25,13 @@ from kit.nfs import server_threads
 from kit.nfs.export import export_command
 from kit.plan.names import Names, pool_spec, used_path
 from kit.plan.plan import Plan
-from kit.plan.step import Step
+from kit.plan.step import ANY_HOST, Step
 from kit.recovery import schedule_undos
 from kit.recovery.action import Action
 from kit.rules.schedule import device_of
 from kit.zfs.pool import import_argv
 
 PROGRAM = Path(__file__).parents[1] / "remote" / "run_schedule.py"
-_ANY_HOST = HostIdentity("", "")
 # What lasts until the phase ends would keep a load that waits for it from its end.
 _AFTER_NS = 2_000_000_000
 _SEND = 'exec zfs send "$1" >/dev/null'
@@ -88,7 +87,7 @@ _ANY_NFSD = Nfsd()
 
 
 def actions(
-    plan: Plan, names: Names, phase: Phase, nfsd: Nfsd = _ANY_NFSD, server: HostIdentity = _ANY_HOST
+    plan: Plan, names: Names, phase: Phase, nfsd: Nfsd = _ANY_NFSD, server: HostIdentity = ANY_HOST
 ) -> list[TimedAction]:
     """All of the phase, by time."""
     made = []
@@ -103,14 +102,10 @@ def actions(
 def steps(plan: Plan, names: Names, phase: Phase) -> Iterator[Step]:
     """As `hsp plan` prints them."""
     for each in actions(plan, names, phase):
-        when = _when(each.scheduled.at)
+        when = format_duration_ns(each.scheduled.at) if each.scheduled.at else "0s"
         name = f"phase {phase.name}: at {when}: {each.scheduled.text}"
         key = "client0" if plan.testbed.is_appliance else "server"
         yield Step(name, key, each.commands, each.undo)
-
-
-def _when(time_ns: int) -> str:
-    return format_duration_ns(time_ns) if time_ns else "0s"
 
 
 def program_command(
@@ -162,27 +157,19 @@ def _fault(plan: Plan, names: Names, fault: Fault, nfsd: Nfsd, server: HostIdent
     if fault.what == "command":
         command = plan.testbed.command_named(fault.command)
         assert command, "checked by kit.rules.schedule"
-        undo = None
-        back: tuple[Json, ...] = ()
-        if command.undo:
-            back = (_run(*command.undo),)
-            undo = schedule_undos.FaultCommand(argv=list(command.undo), machine_id=server.machine_id)
-        lasts = (_for(fault.for_),) if command.undo else ()
-        return TimedAction(fault, (_run(*command.run), *lasts, *(back if fault.for_ else ())), back, undo)
+        begin = _run(*command.run)
+        if not command.undo:
+            return TimedAction(fault, (begin,))
+        back = (_run(*command.undo),)
+        undo = schedule_undos.FaultCommand(argv=list(command.undo), machine_id=server.machine_id)
+        return TimedAction(fault, (begin, _for(fault.for_), *(back if fault.for_ else ())), back, undo)
     if fault.what == "nfsd-restart":
         return _without_nfsd(fault, nfsd, server, (_for(fault.for_),))
     if fault.what in EMULATED:
         return _emulated(plan, names, fault)
     device = device_of(fault.device, plan.testbed)
     assert device, "checked by kit.rules.schedule"
-    online = _run("zpool", "online", names.pool, used_path(plan, names, device))
-    ends = (online,) if fault.for_ else ()
-    return TimedAction(
-        fault,
-        (_offline(plan, names, device), _for(fault.for_), *ends),
-        (online,),
-        _online(plan, names, device),
-    )
+    return _away(plan, names, fault, device)
 
 
 def _without_nfsd(
@@ -203,18 +190,18 @@ def _without_nfsd(
     action = schedule_undos.NfsdThreads(
         value=nfsd.threads if is_known else "1",
         listeners=list(nfsd.listeners) if is_known else [],
-        machine_id=server.machine_id,
-        boot_id=server.boot_id,
+        **asdict(server),
     )
     return TimedAction(scheduled, (stop, *meanwhile, start), (*back, start), action)
 
 
-def _offline(plan: Plan, names: Names, device: Device) -> Json:
-    return _run("zpool", "offline", names.pool, used_path(plan, names, device))
-
-
-def _online(plan: Plan, names: Names, device: Device) -> Action:
-    return schedule_undos.Online(pool=names.pool, run_id=names.run_id, device=used_path(plan, names, device))
+def _away(plan: Plan, names: Names, scheduled: Scheduled, device: Device, *after: Json) -> TimedAction:
+    """The device is offline for a time, and online `after` it, or until the phase ends."""
+    path = used_path(plan, names, device)
+    offline, online = (_run("zpool", verb, names.pool, path) for verb in ("offline", "online"))
+    ends = (online, *after) if scheduled.for_ else ()
+    undo = schedule_undos.Online(pool=names.pool, run_id=names.run_id, device=path)
+    return TimedAction(scheduled, (offline, _for(scheduled.for_), *ends), (online,), undo)
 
 
 def _emulated(plan: Plan, names: Names, fault: Fault) -> TimedAction:
@@ -264,15 +251,5 @@ def _event(
         return TimedAction(event, (storm, destroy), (destroy,))
     device = device_of(event.device or "data", plan.testbed, first=True)
     assert device and event.for_, "checked by kit.rules.schedule"
-    path = used_path(plan, names, device)
-    online = _run("zpool", "online", pool, path)
-    after: Sequence[Json] = (
-        {"wait": ["zpool", "wait", "-t", "resilver", pool], "limit_ns": None},
-        _run("sh", "-c", _RESILVERED, "sh", pool),
-    )
-    return TimedAction(
-        event,
-        (_offline(plan, names, device), {"sleep_ns": event.for_}, online, *after),
-        (online,),
-        _online(plan, names, device),
-    )
+    wait = {"wait": ["zpool", "wait", "-t", "resilver", pool], "limit_ns": None}
+    return _away(plan, names, event, device, wait, _run("sh", "-c", _RESILVERED, "sh", pool))

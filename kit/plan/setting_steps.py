@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 
 from kit.config.device_model import has_write_cache
 from kit.config.tables.setting_table import Setting
@@ -15,10 +16,8 @@ from kit.hosts.file_settings import PLANNED_PRESET, CommandSetting, PresetFile
 from kit.hosts.identity import HostIdentity
 from kit.plan.names import Names
 from kit.plan.plan import Plan
-from kit.plan.step import Step
+from kit.plan.step import ANY_HOST, Step
 from kit.recovery import host_undos, setting_undos
-
-_ANY_HOST = HostIdentity("", "")
 
 
 def planned(plan: Plan, names: Names) -> Iterator[Step]:
@@ -72,7 +71,7 @@ def switch_own(
     declared: Sequence[Setting],
     settings: Sequence[CommandSetting],
     before: Mapping[str, str],
-    server: HostIdentity = _ANY_HOST,
+    server: HostIdentity = ANY_HOST,
 ) -> Step:
     """One step with one undo for all of them: one may change another. `before`: their values, by name."""
     undone = [
@@ -101,7 +100,7 @@ def switch_cache(
     value: write_cache.Value,
     before: write_cache.Value,
     command: Command,
-    server: HostIdentity = _ANY_HOST,
+    server: HostIdentity = ANY_HOST,
 ) -> Step:
     action = setting_undos.UndoWriteCache(
         device=cache.device,
@@ -110,32 +109,25 @@ def switch_cache(
         tool=cache.tool,
         value=before,
         set=value,
-        machine_id=server.machine_id,
-        boot_id=server.boot_id,
+        **asdict(server),
     )
     details = {"device": cache.device, "before": before, "value": value}
     return Step(f"switch the write cache of {cache.device}", "server", (command,), action, details)
 
 
 def set_files(
-    wanted: Iterable[tuple[host_settings.FileSetting, str]], server: HostIdentity = _ANY_HOST
+    wanted: Iterable[tuple[host_settings.FileSetting, str]], server: HostIdentity = ANY_HOST
 ) -> Iterator[tuple[host_settings.FileSetting, Step]]:
     """`wanted`: each with the value that the server has."""
     for each, before in wanted:
-        action = host_undos.UndoHostSetting(
-            path=each.path,
-            value=before,
-            set=each.value,
-            machine_id=server.machine_id,
-            boot_id=server.boot_id,
-        )
+        action = host_undos.UndoHostSetting(path=each.path, value=before, set=each.value, **asdict(server))
         details = {"before": before, "value": each.value}
         command = host_settings.write_command(each.path, each.value)
         yield each, Step(f"set {each.name} of the host", "server", (command,), action, details)
 
 
 def set_preset(
-    files: Sequence[PresetFile], key: str = "server", host: HostIdentity = _ANY_HOST
+    files: Sequence[PresetFile], key: str = "server", host: HostIdentity = ANY_HOST
 ) -> Iterator[Step]:
     """Those that are not so already, on the host that the journal calls `key`."""
     kinds: dict[tuple[str, str], list[PresetFile]] = {}
@@ -148,8 +140,7 @@ def set_preset(
             action = host_undos.UndoPreset(
                 files=[host_undos.PresetValue(path=each.path, value=each.before) for each in some],
                 set=value,
-                machine_id=host.machine_id,
-                boot_id=host.boot_id,
+                **asdict(host),
             )
             commands = tuple(host_settings.write_preset({each.path: value for each in some}))
             yield Step(f"tune {name} of the host", key, commands, action, {"value": value})

@@ -7,7 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kit.hosts.base import Command
+from kit.hosts.identity import HostIdentity
 from kit.recovery.action import Action
+
+# In a plan: what only the host itself says.
+ANY_HOST = HostIdentity("", "")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from kit.plan.array_steps import partitions
 from kit.plan.load_steps import mounts, phases, settings_of, warm_up
 from kit.plan.names import Names, place_of, pool_spec, shown
 from kit.plan.plan import Plan, export_of
-from kit.plan.step import Step
+from kit.plan.step import ANY_HOST, Step
 from kit.precondition import budget
 from kit.precondition.selection import selected_devices
 from kit.precondition.stage_loads import measured_load, probe_loads, stage_loads, stages
@@ -37,7 +38,6 @@ from kit.rules.combination import MAX_BYTES
 from kit.sizes.workload_sizes import pool_bytes
 from kit.zfs import datasets, pool, tunables
 
-_ANY_HOST = HostIdentity("", "")
 _AGE_PROGRAM = Path(__file__).parents[1] / "remote" / "age_pool.py"
 # Which blocks are freed is the same in each run.
 _AGE_SEED = 1
@@ -128,8 +128,7 @@ def set_tunables(
             value=old,
             effect=effects.get(tunable.name, ""),
             set=new,
-            machine_id=server.machine_id,
-            boot_id=server.boot_id,
+            **asdict(server),
         )
         details = {"before": old, "value": new}
         yield tunable, Step(f"set {tunable.name}", "server", (command,), action, details)
@@ -139,7 +138,7 @@ def _planned_tunables(plan: Plan) -> Iterator[Step]:
     """In the order of a server whose ARC may be larger than the workload asks for, as most are."""
     settings = settings_of(plan)
     before, maximum = {tunable.name: "0" for tunable in settings}, {"zfs_arc_max": str(MAX_BYTES)}
-    return (step for _, step in set_tunables(settings, before, maximum, _ANY_HOST))
+    return (step for _, step in set_tunables(settings, before, maximum, ANY_HOST))
 
 
 def create_pool(plan: Plan, names: Names) -> Step:

@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kit.config.candidates import roles_of
@@ -44,6 +44,8 @@ from kit.zfs.datasets import record_bytes
 MOST_CELLS = 200
 # Makes the plan of a workload of this source. Raises ConfigError.
 Planner = Callable[[Workload, Testbed, WorkloadSource], Plan]
+# The values of a cell, and its phase.
+_PhaseCell = tuple[At, str]
 
 
 @dataclass(frozen=True)
@@ -124,10 +126,10 @@ def plan_sweep(
     return planned
 
 
-def _cells(sweep: Sweep) -> list[tuple[At, str]]:
+def _cells(sweep: Sweep) -> list[_PhaseCell]:
     """All cells and the phase of each, the base first. Raises ConfigError."""
     combinations = list(_combinations(sweep))
-    cells: list[tuple[At, str]] = [
+    cells: list[_PhaseCell] = [
         ({**kind_of(sweep, phase), **at}, phase)
         for at in combinations
         for phase in _phases(sweep)
@@ -189,7 +191,7 @@ def _selected(at: At, selectors: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, selector) for selector in selectors for name in names)
 
 
-def _chosen(sweep: Sweep, cells: Sequence[tuple[At, str]], selectors: Sequence[str]) -> list[tuple[At, str]]:
+def _chosen(sweep: Sweep, cells: Sequence[_PhaseCell], selectors: Sequence[str]) -> list[_PhaseCell]:
     """The cells that are selected, beside the bases of their phases; without one, all bases."""
     kept = [(at, phase) for at, phase in cells if at and _selected(at, selectors)]
     phases = {each for _, phase in kept or cells for each in (phase, base_of(sweep, phase))}
@@ -221,76 +223,73 @@ def _check_selectors(sweep: Sweep, combinations: Sequence[At], only: Sequence[st
 
 
 def _builds(
-    sweep: Sweep, cells: Sequence[tuple[At, str]], testbed: Testbed, planner: Planner
+    sweep: Sweep, cells: Sequence[_PhaseCell], testbed: Testbed, planner: Planner
 ) -> tuple[tuple[Build, ...], tuple[LeftOutCell, ...]]:
-    groups: dict[tuple[tuple[str, str], ...], list[tuple[At, str]]] = {}
+    groups: dict[tuple[tuple[str, str], ...], list[_PhaseCell]] = {}
     for at, phase in cells:
         key = tuple((axis, value) for axis, value in at.items() if sweep.axes[axis].kind == "build")
         groups.setdefault(key, []).append((at, phase))
     builds: list[Build] = []
-    skipped: list[LeftOutCell] = []
+    builder = _Builder(sweep, testbed, planner)
     for key, group in groups.items():
-        made = _planned(sweep, dict(key), group, testbed, planner, skipped, () if key else sweep.sweeps.also)
+        made = builder.build(dict(key), group, () if key else sweep.sweeps.also)
         builds += [made] if made else []
     if len(builds) > 1:
         swept = {cell.phase for build in builds[1:] for cell in build.cells}
         base = [(at, phase) for at, phase in cells if not at and phase in swept]
-        again = _planned(sweep, {}, base, testbed, planner, skipped) if base else None
-        if again:
+        if base and (again := builder.build({}, base)):
             cells_again = tuple(replace(cell, again=True) for cell in again.cells)
             builds.append(Build(AGAIN, again.plan, cells_again))
-    return tuple(builds), tuple(skipped)
+    return tuple(builds), tuple(builder.skipped)
 
 
-def _planned(
-    sweep: Sweep,
-    at: At,
-    group: Sequence[tuple[At, str]],
-    testbed: Testbed,
-    planner: Planner,
-    skipped: list[LeftOutCell],
-    also: Sequence[str] = (),
-) -> Build | None:
-    """A build with all its cells that can be; None without one. Each that cannot is added to `skipped`.
+@dataclass
+class _Builder:
+    """Makes builds. Each cell that cannot be is added to `skipped`."""
 
-    Raises ConfigError for the base, and for a value that no cell can have.
-    """
-    while True:
-        source, use, cells = draft(sweep, at, group, also)
-        try:
-            return Build(name_of(at), _plan(source, use, testbed, planner, also), cells)
-        except ConfigError:
-            if not at and len({name_of(other) for other, _ in group}) == 1:
-                raise
-            blamed = _blamed(sweep, at, group, testbed, planner)
-            if not blamed:
-                raise
-        skipped += blamed
-        gone = [(each.at, each.phase) for each in blamed]
-        group = [each for each in group if each not in gone]
-        if not group:
-            return None
+    sweep: Sweep
+    testbed: Testbed
+    planner: Planner
+    skipped: list[LeftOutCell] = field(default_factory=list)
 
+    def build(self, at: At, group: Sequence[_PhaseCell], also: Sequence[str] = ()) -> Build | None:
+        """With all its cells that can be; None without one. `also`: phases that are no cells.
 
-def _blamed(
-    sweep: Sweep, at: At, group: Sequence[tuple[At, str]], testbed: Testbed, planner: Planner
-) -> list[LeftOutCell]:
-    """The cells that cannot be planned by themselves, and why."""
-    blamed = []
-    for cell in group:
-        source, use, _ = draft(sweep, at, [cell])
-        try:
-            _plan(source, use, testbed, planner)
-        except ConfigError as error:
-            if not cell[0]:
-                raise
-            first, *more = error.texts if isinstance(error, Refusal) else [error.message]
-            problem = first.text if isinstance(first, OfKey) else first
-            reason, problem = (
-                "\n".join(printable(str(text)) for text in (each, *more)) for each in (first, problem)
-            )
-            blamed.append(LeftOutCell(*cell, reason, problem))
-    return blamed
+        Raises ConfigError for the base, and for a value that no cell can have.
+        """
+        while True:
+            source, use, cells = draft(self.sweep, at, group, also)
+            try:
+                return Build(name_of(at), _plan(source, use, self.testbed, self.planner, also), cells)
+            except ConfigError:
+                if not at and len({name_of(other) for other, _ in group}) == 1:
+                    raise
+                blamed = self._blamed(at, group)
+                if not blamed:
+                    raise
+            self.skipped += blamed
+            gone = [(each.at, each.phase) for each in blamed]
+            group = [each for each in group if each not in gone]
+            if not group:
+                return None
+
+    def _blamed(self, at: At, group: Sequence[_PhaseCell]) -> list[LeftOutCell]:
+        """The cells that cannot be planned by themselves, and why."""
+        blamed = []
+        for cell in group:
+            source, use, _ = draft(self.sweep, at, [cell])
+            try:
+                _plan(source, use, self.testbed, self.planner)
+            except ConfigError as error:
+                if not cell[0]:
+                    raise
+                first, *more = error.texts if isinstance(error, Refusal) else [error.message]
+                problem = first.text if isinstance(first, OfKey) else first
+                reason, problem = (
+                    "\n".join(printable(str(text)) for text in (each, *more)) for each in (first, problem)
+                )
+                blamed.append(LeftOutCell(*cell, reason, problem))
+        return blamed
 
 
 def _plan(

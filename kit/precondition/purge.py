@@ -102,13 +102,8 @@ def _discard(device: BlockDevice) -> Purge:
     return Purge("blkdiscard", ("blkdiscard", device.path))
 
 
-def look_up_nvme(host: Host, device: BlockDevice) -> Nvme | None:
+def look_up_nvme(host: Host, kernel_name: str) -> Nvme | None:
     """Read the controller of an NVMe device; None for other devices and without nvme-cli."""
-    return look_up_controller(host, device.kernel_name)
-
-
-def look_up_controller(host: Host, kernel_name: str) -> Nvme | None:
-    """As look_up_nvme, by the device's name in the kernel."""
     name = _NAMESPACE.fullmatch(kernel_name)
     if name is None or host.run(["sh", "-c", "command -v nvme"], check=False).returncode != 0:
         return None
@@ -155,7 +150,7 @@ def _json(host: Host, argv: list[str]) -> Any:
 
 def plan_purge(host: Host, device: BlockDevice, requested: Requested = "auto") -> Purge:
     """Choose the method for a device; nothing is changed. Raises SafetyRefusal or HostError."""
-    return decide(device, look_up_nvme(host, device), requested)
+    return decide(device, look_up_nvme(host, device.kernel_name), requested)
 
 
 def purge(

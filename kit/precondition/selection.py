@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from kit.config.tables.precondition_table import BESIDE_DATA, Precondition
 from kit.config.testbed import Testbed
 from kit.config.testbed_devices import Device, ages
-from kit.config.toml_lines import KeyPath
+from kit.config.toml import Place
+from kit.config.toml_lines import KeyProblems
+from kit.core.errors import SafetyRefusal
 from kit.precondition import budget
 
 
@@ -17,7 +17,7 @@ def selected_devices(settings: Precondition | None, testbed: Testbed) -> list[De
     return [device for device in testbed.device if device.role in roles]
 
 
-def problems(settings: Precondition | None, testbed: Testbed) -> Iterator[tuple[KeyPath, str]]:
+def problems(settings: Precondition | None, testbed: Testbed) -> KeyProblems:
     """Key and text where the settings do not fit the testbed."""
     aging = [device.name for device in testbed.device if device.role in BESIDE_DATA and ages(device)]
     if settings is None:
@@ -49,7 +49,7 @@ def problems(settings: Precondition | None, testbed: Testbed) -> Iterator[tuple[
         yield from _device_problems(settings, device)
 
 
-def _device_problems(settings: Precondition, device: Device) -> Iterator[tuple[KeyPath, str]]:
+def _device_problems(settings: Precondition, device: Device) -> KeyProblems:
     if settings.budget.endurance is not None and device.endurance is None:
         yield (
             ("precondition", "budget", "endurance"),
@@ -69,11 +69,15 @@ def _device_problems(settings: Precondition, device: Device) -> Iterator[tuple[K
         )
 
 
-def check_budget(settings: Precondition | None, testbed: Testbed) -> None:
-    """Raises SafetyRefusal if the budget cannot suffice."""
+def check_budget(settings: Precondition | None, testbed: Testbed, place: Place) -> None:
+    """Raises SafetyRefusal if the budget, which stands at `place`, cannot suffice."""
     for device in selected_devices(settings, testbed):
         assert settings is not None
-        budget.refuse_beyond_bytes(device.name, settings, device.size, device.endurance)
+        try:
+            budget.refuse_beyond_bytes(device.name, settings, device.size, device.endurance)
+        except SafetyRefusal as error:
+            path, line = place
+            raise SafetyRefusal(f"{path}:{line}: precondition.budget: {error.message}", error.hint) from None
 
 
 def title(text: str, settings: Precondition | None, testbed: Testbed, length: str = "full") -> str:

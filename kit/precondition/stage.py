@@ -13,12 +13,12 @@ from typing import Any
 
 from kit.config.tables.precondition_table import Precondition
 from kit.core.clock import Clock
-from kit.core.errors import HostError, KitError, MeasurementUnknown
+from kit.core.errors import HostError, MeasurementUnknown
 from kit.core.progress import Progress
 from kit.core.units import format_iec
 from kit.devices.block_device import BlockDevice, DeviceWrites, check_same, read_written
 from kit.devices.check import Guard
-from kit.hosts.base import LARGE_LIMIT_BYTES, Host, Process
+from kit.hosts.base import LARGE_LIMIT_BYTES, Host, Process, stopped_on_error
 from kit.hosts.clock_offset import read_clock_ns
 from kit.load import block_device, fio
 from kit.load.block_device import DeviceLoad
@@ -151,7 +151,7 @@ def _rate(work: Work, load: DeviceLoad) -> float:
 def do_stage(work: Work, stage: Stage) -> None:
     """Run one stage with its measurement, and save the state. Raises Stop (end of the budget), KitError."""
     work.check_unchanged()
-    loads = _loads(work, stage)
+    loads = stage_loads(stage, work.device.path, work.device.size_bytes, work.settings)
     intended = sum(load.io_bytes for load in loads)
     _check_budget(work, stage, intended + work.settings.ios * work.settings.block)
     before, start_ns = work.counter(), work.now_ns()
@@ -196,10 +196,6 @@ def _write_and_measure(
     return entry, points
 
 
-def _loads(work: Work, stage: Stage) -> list[DeviceLoad]:
-    return stage_loads(stage, work.device.path, work.device.size_bytes, work.settings)
-
-
 def of_how_many(work: Work, stage: Stage) -> str:
     """ " of N" for the number of stages of this kind; "" for a purge."""
     if stage.kind == "fill":
@@ -227,14 +223,9 @@ def _run_load(work: Work, load: DeviceLoad, stage_start_ns: int) -> block_device
         limit_us = max(work.clock.to_host_ns(left_ns) // 1000, 1)
     output = f"{work.work_dir}/load.json"
     process = work.host.start(work.argv(load, output, runtime_us=limit_us))
-    try:
+    with stopped_on_error(process, _STOP_DEADLINE_S):
         _wait(work, process, load.io_bytes)
         result = process.wait(_STOP_DEADLINE_S)
-    except BaseException:
-        with contextlib.suppress(KitError):  # the first error is the one to report
-            if process.running():
-                process.stop(_STOP_DEADLINE_S)
-        raise
     if result.returncode:
         raise HostError(
             f"writing to {work.name} failed {result.describe()}",

@@ -46,15 +46,14 @@ def measured_phases(workload: Workload, testbed: Testbed) -> list[Phase]:
 
 
 def _not_done(workload: Workload) -> Iterator[str]:
-    for name, settings in (
-        ("pool", workload.pool.properties),
-        ("dataset", workload.dataset.properties),
-        ("tunable", workload.tunables),
-        ("host setting", {**workload.host.wanted, **workload.setting}),
+    for kind, settings in (
+        ("pool properties", workload.pool.properties),
+        ("dataset properties", workload.dataset.properties),
+        ("tunables", workload.tunables),
+        ("host settings", {**workload.host.wanted, **workload.setting}),
     ):
         if settings:
             listed = ", ".join(f"{key}={value}" for key, value in settings.items())
-            kind = f"{name}s" if name in ("tunable", "host setting") else f"{name} properties"
             yield f"{kind} of the workload were not set and are not verified: {listed}"
     if workload.pool.age:
         yield "the pool was not filled and fragmented: how old it is is unknown"
@@ -75,10 +74,7 @@ def _skipped(phases: tuple[Phase, ...]) -> Iterator[tuple[str, str]]:
     for phase in phases:
         if phase.remove:
             removed = phase.remove
-            yield (
-                phase.name,
-                f"it removes the {removed} device from the pool, which needs a login there",
-            )
+            yield phase.name, f"it removes the {removed} device from the pool, which needs a login there"
         elif phase.restart:
             yield phase.name, "the server is restarted before it, which needs a login there"
         elif phase.cold:

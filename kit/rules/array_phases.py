@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from kit.config.tables.phase_table import ARRAY, LEAST_MEMBERS, ArrayLayout, Phase
 from kit.config.testbed import Testbed
 from kit.config.testbed_devices import Device
-from kit.config.toml_lines import KeyPath
+from kit.config.toml_lines import KeyProblems
 from kit.core.text import counted
 from kit.core.units import format_size_bytes
 
@@ -22,7 +22,7 @@ def bytes_of(layout: ArrayLayout, sizes: Sequence[int]) -> int:
     return int(max(0, min(sizes) - _HEAD_BYTES) // layout.chunk * layout.chunk * held)
 
 
-def problems(phase: Phase, devices: Sequence[Device], testbed: Testbed) -> Iterator[tuple[KeyPath, str]]:
+def problems(phase: Phase, devices: Sequence[Device], testbed: Testbed) -> KeyProblems:
     """`devices`: those that the phase may have, all data devices but where it names some."""
     layout = phase.array
     assert layout is not None, "it is a phase on an array"

@@ -11,10 +11,9 @@ from kit.config.tables.precondition_table import BESIDE_DATA
 from kit.config.tables.tree_table import MetadataJob
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, placed_refusal, read_text
-from kit.config.toml_lines import KeyLines, KeyPath
+from kit.config.toml_lines import KeyLines, KeyPath, KeyProblems
 from kit.config.workload import Pool, Workload
 from kit.config.workload_base import WorkloadSource
-from kit.core.errors import SafetyRefusal
 from kit.core.text import counted
 from kit.core.units import format_duration_ns, format_iec, format_size_bytes
 from kit.nfs import libnfs
@@ -40,7 +39,6 @@ from kit.zfs.layout import LEAST_DEVICES, SPECIAL_ROLES, copies, possible_groups
 MAX_BYTES = 2**63 - 1
 # ZPOOL_FUZZ of zpool_vdev.c.
 _FUZZ_BYTES = 16 << 20
-Problems = Iterator[tuple[KeyPath, str]]
 
 
 def check(
@@ -65,15 +63,11 @@ def check(
         raise placed_refusal(problems)
     if testbed.is_appliance:
         return
-    try:
-        selection.check_budget(workload.precondition, testbed)
-    except SafetyRefusal as error:
-        path, line = source.place_of(("precondition", "budget"))
-        raise SafetyRefusal(f"{path}:{line}: precondition.budget: {error.message}", error.hint) from None
+    selection.check_budget(workload.precondition, testbed, source.place_of(("precondition", "budget")))
     _check_working_set(operations.reading(workload, jobs), source, testbed)
 
 
-def _server_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]) -> Problems:
+def _server_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]) -> KeyProblems:
     """Of a server that the kit sets up."""
     yield from settings.problems(workload, testbed)
     yield from selection.problems(workload.precondition, testbed)
@@ -106,7 +100,7 @@ def _server_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, Fi
     yield from _warmup_problems(workload, testbed)
 
 
-def _appliance_problems(workload: Workload) -> Problems:
+def _appliance_problems(workload: Workload) -> KeyProblems:
     """At least one phase must be possible without login to the server."""
     skipped = left_out(workload).skipped
     if len(skipped) == len(workload.phase):
@@ -130,7 +124,7 @@ def _testbed_problems(testbed: Testbed, path: Path) -> list[tuple[Place, str]]:
     return [((path, line), text)]
 
 
-def _layout_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]) -> Problems:
+def _layout_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]) -> KeyProblems:
     logs = len(testbed.devices("log"))
     if workload.pool.log == "mirror" and logs < 2:
         yield (
@@ -164,20 +158,19 @@ def _layout_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, Fi
         )
 
 
-def _tree_problems(jobs: Mapping[str, FioJob], clients: int, room: int) -> Problems:
-    made, listed = max(
-        ((clients * job.total_bytes, job.listed) for job in jobs.values() if isinstance(job, MetadataJob)),
-        default=(0, None),
-    )
-    if made * 2 > room:
+def _tree_problems(jobs: Mapping[str, FioJob], clients: int, room: int) -> KeyProblems:
+    # All are of the one tree of the workload.
+    job = next((each for each in jobs.values() if isinstance(each, MetadataJob)), None)
+    made = clients * job.extent.total_bytes if job else 0
+    if job and made * 2 > room:
         yield (
-            ("tree", "list" if listed else "files"),
+            ("tree", "list" if job.listed else "files"),
             f"files of {format_iec(made)} in all do not fit twice into the data devices "
             f"({format_iec(room)}): make them fewer or smaller",
         )
 
 
-def _unequal(workload: Workload, testbed: Testbed) -> Problems:
+def _unequal(workload: Workload, testbed: Testbed) -> KeyProblems:
     """Special vdevs of devices that differ: `zpool create` refuses them (zpool_vdev.c, get_replication)."""
     pool, data = workload.pool, len(testbed.devices("data"))
     for role in SPECIAL_ROLES:
@@ -188,9 +181,8 @@ def _unequal(workload: Workload, testbed: Testbed) -> Problems:
                 listed = " and ".join(f"{name} {format_size_bytes(size)}" for name, size in sizes.items())
                 remedy = "take devices of one size"
                 if role == "special":
-                    remedy += (
-                        f', or write special_size = "{format_size_bytes(min(sizes.values()) >> 20 << 20)}"'
-                    )
+                    part = format_size_bytes(min(sizes.values()) >> 20 << 20)
+                    remedy += f', or write special_size = "{part}"'
                 yield ("pool", "special_size"), f"one {role} vdev of unequal devices, {listed}: {remedy}"
 
 
@@ -224,13 +216,12 @@ def _tier_problems(phase: Phase, job: FioJob, present: set[str]) -> Iterator[str
     """Each tier must be able to answer the phase's operations with the devices it has."""
     tiers = set(phase.tiers)
     yield from operations.tier_problems(phase, job)
-    device = "add a device of role {} to the testbed, or remove the tier from the phase"
-    if "l2arc" in tiers and "cache" not in present:
-        yield f"tier l2arc, but there is no cache device: {device.format('cache')}"
-    if "slog" in tiers and "log" not in present:
-        yield f"tier slog, but there is no log device: {device.format('log')}"
-    if "special" in tiers and "special" not in present:
-        yield f"tier special, but there is no special device: {device.format('special')}"
+    for tier, role in (("l2arc", "cache"), ("slog", "log"), ("special", "special")):
+        if tier in tiers and role not in present:
+            yield (
+                f"tier {tier}, but there is no {role} device: add a device of role {role} to the testbed, or "
+                "remove the tier from the phase"
+            )
     of_log = tiers & {"pool", "special"} if "read" not in job.operations else tiers & {"pool"}
     if of_log and "log" in present:
         yield (
@@ -251,7 +242,7 @@ def _special_problems(workload: Workload, testbed: Testbed, phase: Phase, job: F
         )
 
 
-def _warmup_problems(workload: Workload, testbed: Testbed) -> Problems:
+def _warmup_problems(workload: Workload, testbed: Testbed) -> KeyProblems:
     """Conditions of the warm-up that can never hold."""
     warmup, most = workload.warmup, workload.pool.cache_size or MAX_BYTES
     if warmup is None:

@@ -2,48 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from kit.config.fio_job import FioJob
 from kit.config.tables.expectation import Expectation
 from kit.config.tables.phase_table import Phase
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, nearest, placed_refusal
-from kit.config.toml_lines import KeyPath
+from kit.config.toml_lines import KeyProblems
 from kit.config.workload import Workload
 from kit.config.workload_base import WorkloadSource
-from kit.core.errors import SafetyRefusal
 from kit.precondition import selection
 from kit.rules import (
     array_phases,
     expectations,
     fio_options,
     force,
-    limits,
     measurable,
     operations,
     power,
     settings,
 )
 
-Problems = Iterator[tuple[KeyPath, str]]
-
-
-def role_of(phase: Phase) -> str:
-    """Of its devices; an array is of data devices."""
-    return phase.target.partition(":")[2] or "data"
-
-
-def devices_of(phase: Phase, testbed: Testbed) -> tuple[str, ...]:
-    """Names of the devices that a phase goes to, in the testbed's order."""
-    names = [device.name for device in testbed.device if device.role == role_of(phase)]
-    chosen = tuple(name for name in names if not phase.devices or name in phase.devices)
-    return chosen[: phase.array.members] if phase.array else chosen
-
 
 def used(workload: Workload, testbed: Testbed) -> Testbed:
     """The testbed of a run: the devices that a phase goes to, and no client, as fio runs on the server."""
-    names = {name for phase in workload.phase for name in devices_of(phase, testbed)}
+    names = {device.name for phase in workload.phase for device in testbed.devices_of(phase)}
     devices = tuple(device for device in testbed.device if device.name in names)
     return testbed.model_copy(update={"device": devices, "client": ()})
 
@@ -62,7 +46,7 @@ def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Ma
         ]
     if keys:
         raise placed_refusal(source.placed(keys))
-    limits.check(workload, source)
+    expectations.check_limits(workload, source)
     problems: list[tuple[Place, str]] = []
     for name, job in sorted(jobs.items()):
         sizes = [size for phase in workload.phase if phase.load == name for size in _sizes_of(phase, testbed)]
@@ -72,21 +56,16 @@ def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Ma
         problems += operations.size_problems(job)
     if problems:
         raise placed_refusal(list(dict.fromkeys(problems)))
-    try:
-        selection.check_budget(workload.precondition, testbed)
-    except SafetyRefusal as error:
-        path, line = source.place_of(("precondition", "budget"))
-        raise SafetyRefusal(f"{path}:{line}: precondition.budget: {error.message}", error.hint) from None
+    selection.check_budget(workload.precondition, testbed, source.place_of(("precondition", "budget")))
 
 
 def _sizes_of(phase: Phase, testbed: Testbed) -> list[int]:
     """Bytes of what its fio go to."""
-    names = devices_of(phase, testbed)
-    sizes = [device.size for device in testbed.device if device.name in names]
+    sizes = [device.size for device in testbed.devices_of(phase)]
     return [array_phases.bytes_of(phase.array, sizes)] if phase.array else sizes
 
 
-def _phase_problems(workload: Workload, testbed: Testbed) -> Problems:
+def _phase_problems(workload: Workload, testbed: Testbed) -> KeyProblems:
     for number, phase in enumerate(workload.phase):
         if testbed.is_appliance:
             yield (
@@ -95,36 +74,33 @@ def _phase_problems(workload: Workload, testbed: Testbed) -> Problems:
                 '(host = "none"), so nothing can run on its devices',
             )
             continue
-        names = [device.name for device in testbed.device if device.role == role_of(phase)]
+        of_role = [device for device in testbed.device if device.role == phase.role]
+        names = [device.name for device in of_role]
         if not names and not phase.devices:
             yield (
                 ("phase", number, "target"),
-                f"the testbed '{testbed.name}' has no {role_of(phase)} device: add one to it, or choose "
+                f"the testbed '{testbed.name}' has no {phase.role} device: add one to it, or choose "
                 "another role",
             )
         for name in phase.devices:
             if name not in names:
                 yield (
                     ("phase", number, "devices"),
-                    f"the testbed '{testbed.name}' has no {role_of(phase)} device '{name}', "
+                    f"the testbed '{testbed.name}' has no {phase.role} device '{name}', "
                     f"{nearest(name, names, 'it has')}",
                 )
         if phase.array and names and set(phase.devices) <= set(names):
-            devices = [
-                device
-                for device in testbed.device
-                if device.name in names and (not phase.devices or device.name in phase.devices)
-            ]
+            devices = [each for each in of_role if not phase.devices or each.name in phase.devices]
             for key, text in array_phases.problems(phase, devices, testbed):
                 yield ("phase", number, *key), text
-        if phase.each == "together" and phase.log == "every-io" and len(devices_of(phase, testbed)) > 1:
+        if phase.each == "together" and phase.log == "every-io" and len(testbed.devices_of(phase)) > 1:
             yield (
                 ("phase", number, "log"),
                 '"every-io" with several devices together: write log = "histograms", or each = "in turn"',
             )
 
 
-def _expectation_problems(workload: Workload) -> Problems:
+def _expectation_problems(workload: Workload) -> KeyProblems:
     for number, expectation in enumerate(workload.expect):
         if expectation.layer != "device":
             yield (
@@ -144,7 +120,7 @@ def expanded(
     phases: list[Phase] = []
     names: dict[str, list[str]] = {}
     for phase in workload.phase:
-        devices = devices_of(phase, testbed)
+        devices = tuple(device.name for device in testbed.devices_of(phase))
         if phase.each == "together" or phase.array or len(devices) == 1:
             made = [phase.model_copy(update={"devices": devices})]
         else:
@@ -179,10 +155,9 @@ def _expected(expectation: Expectation, name: str, names: Mapping[str, list[str]
 
 def counted_together(workload: Workload, testbed: Testbed) -> Workload:
     """`workload` where the I/Os of several devices together are counted, if it leaves that to the plan."""
-    phases = tuple(
+    return workload.with_phases(
         phase.model_copy(update={"log": "histograms"})
-        if phase.log == "auto" and phase.each == "together" and len(devices_of(phase, testbed)) > 1
+        if phase.log == "auto" and phase.each == "together" and len(testbed.devices_of(phase)) > 1
         else phase
         for phase in workload.phase
     )
-    return workload.model_copy(update={"phase": phases})

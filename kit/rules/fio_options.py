@@ -131,15 +131,14 @@ def problems(job: FioJob, set_bytes: int, set_name: str) -> Problems:
 
 def options_in_use(section: FioSection) -> dict[str, str]:
     """The options without those that its kind of load does not use (fio(1))."""
-    options = dict(section.options)
     unused = set()
     if len(section.operations) < 2:
         unused |= {"rwmixread"}
     if "write" not in section.operations:
         unused |= _OF_WRITES
-    if not options.get("rw", "read").startswith("rand"):
+    if not section.is_random:
         unused |= _OF_RANDOM
-    return {name: value for name, value in options.items() if name not in unused}
+    return {name: value for name, value in section.options.items() if name not in unused}
 
 
 def cache_problems(job: FioJob) -> Problems:

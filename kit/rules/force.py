@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kit.config.tables.force_table import FORCED_WRITES, PAGE_BYTES, ForceTable
+from kit.config.tables.nfs_options import call_bytes
 from kit.config.tables.phase_table import Phase
 from kit.config.testbed import Testbed
-from kit.config.toml_lines import KeyPath
+from kit.config.toml_lines import KeyPath, KeyProblems
 from kit.config.workload import Workload
 from kit.core.units import format_size_bytes
 from kit.rules.array_phases import bytes_of as array_bytes
 from kit.store.parts.forces import READ_CACHED
 
-Problems = Iterator[tuple[KeyPath, str]]
-# What the Linux client asks for if wsize does not say (NFS_MAX_FILE_IO_SIZE).
-_MOST_CALL_BYTES = 1 << 20
 _WRITETHROUGH = (
     "n/a on Linux: it is F_FULLFSYNC of macOS and FlushFileBuffers of Windows, for which pg_test_fsync has a "
     "row: write fsync, which reaches the medium here"
@@ -24,7 +22,7 @@ _WRITETHROUGH = (
 _FOR_DEVICES = 'it is for bare devices: write target = "device:log", or remove it'
 
 
-def problems(workload: Workload, testbed: Testbed) -> Problems:
+def problems(workload: Workload, testbed: Testbed) -> KeyProblems:
     """Key and text."""
     for number, phase in enumerate(workload.phase):
         if phase.force is None:
@@ -68,25 +66,15 @@ def _on_device(phase: Phase, force: ForceTable, testbed: Testbed) -> Iterator[tu
 
 def _fits(phase: Phase, force: ForceTable, testbed: Testbed) -> Iterator[tuple[str, str]]:
     """What is written over is not larger than its device."""
-    role = "data" if phase.array else phase.target[7:]
-    names = phase.devices or [device.name for device in testbed.device if device.role == role]
+    devices = testbed.devices_of(phase)
+    sizes = {f"device '{each.name}' has {format_size_bytes(each.size)}": each.size for each in devices}
     if phase.array:
-        sizes = [device.size for device in testbed.device if device.name in names][: phase.array.members]
-        most = array_bytes(phase.array, sizes) if sizes else force.file
-        if force.file > most:
-            yield (
-                "file",
-                f"{format_size_bytes(force.file)} are written over, and the array has "
-                f"{format_size_bytes(most)} at most: make file smaller",
-            )
-        return
-    for device in testbed.device:
-        if device.name in names and force.file > device.size:
-            yield (
-                "file",
-                f"{format_size_bytes(force.file)} are written over, and the device '{device.name}' has "
-                f"{format_size_bytes(device.size)}: make file smaller",
-            )
+        most = array_bytes(phase.array, [each.size for each in devices])
+        sizes = {f"array has {format_size_bytes(most)} at most": most}
+    for found, size in sizes.items():
+        if force.file > size:
+            text = f"{format_size_bytes(force.file)} are written over, and the {found}: make file smaller"
+            yield "file", text
 
 
 def _over_nfs(force: ForceTable, workload: Workload, testbed: Testbed) -> Iterator[tuple[str, str]]:
@@ -105,8 +93,7 @@ def _over_nfs(force: ForceTable, workload: Workload, testbed: Testbed) -> Iterat
             'any time later: write target = "device:log", or force it',
         )
     each_bytes = force.record if force.direct or force.method in FORCED_WRITES else force.group_bytes
-    given = dict(option.split("=", 1) for option in workload.nfs.options if "=" in option)
-    most = int(given["wsize"]) if given.get("wsize", "").isdecimal() else _MOST_CALL_BYTES
+    most = call_bytes("wsize", workload.nfs.options)
     if each_bytes + (0 if force.direct else 2 * PAGE_BYTES) > most:
         yield (
             "record" if force.per_force == 1 else "per_force",

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from kit.config.fio_job import FioJob
 from kit.config.tables.age_table import filled_to
 from kit.config.tables.capacity_table import ReplayJob
+from kit.config.tables.nfs_options import MOST_CALL_BYTES, call_bytes, value_of
 from kit.config.tables.phase_table import Phase
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, placed_refusal
-from kit.config.toml_lines import KeyPath
+from kit.config.toml_lines import KeyProblems
 from kit.config.workload import Workload
 from kit.config.workload_base import WorkloadSource
 from kit.core.clock import Clock
@@ -32,9 +34,7 @@ MOST_JOBS = 1024
 MOST_OUTSTANDING = 65536
 # fio has a buffer for each I/O on the way.
 MOST_BUFFER_BYTES = 1 << 30
-# What the Linux client asks for if rsize and wsize do not say (NFS_MAX_FILE_IO_SIZE), and libnfs.
-_MOST_CALL_BYTES = 1 << 20
-_CALL_SIZES = (("read", "rsize"), ("write", "wsize"))
+_CALL_SIZES: tuple[tuple[str, Literal["rsize", "wsize"]], ...] = (("read", "rsize"), ("write", "wsize"))
 
 
 def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Mapping[str, FioJob]) -> None:
@@ -63,11 +63,10 @@ def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Ma
 
 def check_mount(workload: Workload, jobs: Mapping[str, FioJob], client: str, options: str) -> None:
     """What only the mount shows: rsize and wsize in effect (`options`, of /proc/mounts). Raises HostError."""
-    sizes = dict(option.split("=", 1) for option in options.split(",") if "=" in option)
     for phase in (each for each in workload.phase if each.over_nfs):
         job = jobs[phase.load]
         for op, name in _CALL_SIZES:
-            most = sizes.get(name, "")
+            most = value_of(name, options) or ""
             of_ops = job.capture.largest if isinstance(job, ReplayJob) else job.block_bytes_by_op
             size_bytes = of_ops.get(op, 0)
             if most.isdecimal() and size_bytes > int(most):
@@ -78,7 +77,7 @@ def check_mount(workload: Workload, jobs: Mapping[str, FioJob], client: str, opt
                 )
 
 
-def _replay_problems(number: int, job: FioJob, workload: Workload) -> Iterator[tuple[KeyPath, str]]:
+def _replay_problems(number: int, job: FioJob, workload: Workload) -> KeyProblems:
     """Captured I/Os that would become several calls, and buffers that no client can have."""
     assert isinstance(job, ReplayJob)
     for name, (op, limit) in _call_limits(workload):
@@ -92,9 +91,7 @@ def _replay_problems(number: int, job: FioJob, workload: Workload) -> Iterator[t
         yield ("phase", number, "replay", "threads"), f"{text}, a client can have {most}: use fewer threads"
 
 
-def _workload_problems(
-    workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]
-) -> Iterator[tuple[KeyPath, str]]:
+def _workload_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]) -> KeyProblems:
     for number, phase in enumerate(workload.phase):
         if phase.replay:
             yield from _replay_problems(number, jobs[phase.load], workload)
@@ -116,7 +113,7 @@ def _workload_problems(
         )
 
 
-def _age_problems(workload: Workload, testbed: Testbed) -> Iterator[tuple[KeyPath, str]]:
+def _age_problems(workload: Workload, testbed: Testbed) -> KeyProblems:
     age = workload.pool.age
     if age is None or testbed.is_appliance or workload.on_devices:
         return
@@ -129,7 +126,7 @@ def _age_problems(workload: Workload, testbed: Testbed) -> Iterator[tuple[KeyPat
         yield ("pool", "age", "fragmentation"), f"{text}: make it, or the capacity, smaller"
 
 
-def log_problems(workload: Workload, clock: Clock) -> Iterator[tuple[KeyPath, str]]:
+def log_problems(workload: Workload, clock: Clock) -> KeyProblems:
     """What clients cannot record of a phase."""
     for number, phase in enumerate(workload.phase):
         if phase.in_order and phase.longest > LONGEST_EVERY_IO_NS:
@@ -156,7 +153,7 @@ def _length_key(phase: Phase) -> str:
     return "duration" if phase.duration >= phase.longest else "duration_max"
 
 
-def _histogram_problems(number: int, phase: Phase, clock: Clock) -> Iterator[tuple[KeyPath, str]]:
+def _histogram_problems(number: int, phase: Phase, clock: Clock) -> KeyProblems:
     dilation = clock.dilation
     if dilation & (dilation - 1):
         near = 1 << dilation.bit_length() - 1
@@ -221,11 +218,8 @@ def _block_problems(
 
 def _call_limits(workload: Workload) -> Iterator[tuple[str, tuple[str, int]]]:
     """The most bytes of an NFS call: what sets it, the operation, the bytes."""
-    given = dict(option.split("=") for option in workload.nfs.options if "=" in option)
     for op, name in _CALL_SIZES:
         if workload.nfs.engine == "libnfs":
-            yield f"a {op} of libnfs", (op, _MOST_CALL_BYTES)
+            yield f"a {op} of libnfs", (op, MOST_CALL_BYTES)
         else:
-            value = given.get(name, "0")
-            most = int(value) if value.strip("0").isdecimal() else _MOST_CALL_BYTES
-            yield f"{name} of nfs.options", (op, most)
+            yield f"{name} of nfs.options", (op, call_bytes(name, workload.nfs.options))

@@ -16,7 +16,7 @@ from kit.config.tables.expectation import Expectation
 from kit.config.tables.force_table import ForceJob
 from kit.config.tables.phase_table import Phase
 from kit.config.toml import Place, Setting
-from kit.config.toml_lines import KeyPath
+from kit.config.toml_lines import KeyProblems
 from kit.config.workload import Workload
 from kit.config.workload_base import WorkloadSource
 from kit.sizes.workload_sizes import READ_TIERS
@@ -165,7 +165,7 @@ def forced_problems(phase: Phase, sync: Setting) -> Iterator[str]:
         )
 
 
-def property_problems(workload: Workload, jobs: Mapping[str, FioJob]) -> Iterator[tuple[KeyPath, str]]:
+def property_problems(workload: Workload, jobs: Mapping[str, FioJob]) -> KeyProblems:
     """A dataset that makes every write synchronous."""
     names = [phase.name for phase in workload.phase if jobs[phase.load].is_async_write]
     if names and workload.dataset.properties.get("sync") == "always":
@@ -179,34 +179,27 @@ def property_problems(workload: Workload, jobs: Mapping[str, FioJob]) -> Iterato
 def reading(workload: Workload, jobs: Mapping[str, FioJob]) -> Workload:
     """`workload` as the reads are concerned, for sizes and warm-up: phases that only write have no tier of
     reads."""
-    phases = tuple(
+    return workload.with_phases(
         phase
         if "read" in jobs[phase.load].operations
         else phase.model_copy(update={"tiers": tuple(t for t in phase.tiers if t not in READ_TIERS)})
         for phase in workload.phase
     )
-    return workload.model_copy(update={"phase": phases})
 
 
 def with_samples(workload: Workload, source: WorkloadSource, jobs: Mapping[str, FioJob]) -> Workload:
     """Those expectations that the kit has made itself (kit.config.workload) are of what the job does."""
-    own = source.document.get("expect", ())
-    loads = {phase.name: jobs[phase.load] for phase in workload.phase}
-    either = {phase.name for phase in workload.phase if is_either(phase, loads[phase.name].operations)}
-    expect = [
-        each
-        if number < len(own) or each.tier in tiers_of(each.op, loads[each.phase])
-        else each.model_copy(update={"op": "write" if each.op == "read" else "read"})
-        for number, each in enumerate(workload.expect)
-    ]
-    for number, each in enumerate(expect[len(own) :], len(own)):
-        if each.phase in either and each.tier in EITHER_LOG:
-            expect[number] = each.model_copy(update={"tier": "all", "layer": "client"})
-    return workload.model_copy(update={"expect": (*expect[: len(own)], *_once(expect[len(own) :]))})
-
-
-def _once(expect: list[Expectation]) -> list[Expectation]:
-    return [each for number, each in enumerate(expect) if each not in expect[:number]]
+    own = len(source.document.get("expect", ()))
+    phases = {phase.name: phase for phase in workload.phase}
+    made: dict[Expectation, None] = {}
+    for each in workload.expect[own:]:
+        phase, job, changes = phases[each.phase], jobs[phases[each.phase].load], dict[str, str]()
+        if each.tier not in tiers_of(each.op, job):
+            changes["op"] = "write" if each.op == "read" else "read"
+        if each.tier in EITHER_LOG and is_either(phase, job.operations):
+            changes |= {"tier": "all", "layer": "client"}
+        made[each.model_copy(update=changes)] = None
+    return workload.model_copy(update={"expect": (*workload.expect[:own], *made)})
 
 
 def is_either(phase: Phase, operations: Collection[str]) -> bool:

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kit.config.testbed import Testbed
-from kit.config.toml_lines import KeyPath
+from kit.config.toml_lines import KeyProblems
 from kit.config.workload import Workload
 from kit.zfs.datasets import is_encrypted
 
 
-def problems(workload: Workload, testbed: Testbed) -> Iterator[tuple[KeyPath, str]]:
+def problems(workload: Workload, testbed: Testbed) -> KeyProblems:
     """`testbed`: with the devices that the run uses."""
-    key: KeyPath = ("power_loss",)
-    if workload.power_loss is None:
-        return
-    for text in _problems(workload, testbed):
-        yield key, text
+    if workload.power_loss:
+        yield from ((("power_loss",), text) for text in _problems(workload, testbed))
 
 
 def _problems(workload: Workload, testbed: Testbed) -> Iterator[str]:

@@ -21,7 +21,7 @@ from kit.config.tables.precondition_table import Role
 from kit.config.testbed import Testbed
 from kit.config.testbed_devices import Device
 from kit.config.toml import nearest
-from kit.config.toml_lines import KeyPath
+from kit.config.toml_lines import KeyProblems
 from kit.config.workload import Workload
 from kit.core.units import format_duration_ns
 from kit.zfs.layout import SPECIAL_ROLES
@@ -33,7 +33,6 @@ _HOLDING = ("data", *SPECIAL_ROLES)
 _SPARE = {"stripe": 0, "raidz1": 1, "raidz2": 2, "raidz3": 3}
 # A band needs so many intervals before the first fault (reports.verdict.recovery).
 LEAST_BEFORE = 30
-Problems = Iterator[tuple[KeyPath, str]]
 
 
 def device_of(word: str, testbed: Testbed, *, first: bool = False) -> Device | None:
@@ -44,10 +43,10 @@ def device_of(word: str, testbed: Testbed, *, first: bool = False) -> Device | N
     return next((each for each in testbed.device if each.name == word), None)
 
 
-def problems(workload: Workload, testbed: Testbed) -> Problems:
+def problems(workload: Workload, testbed: Testbed) -> KeyProblems:
     """`testbed`: with the devices that the run uses."""
-    for table, number, each in _tables(workload):
-        found = [*_of_phase(each, _phase_of(workload, each))]
+    for table, number, each in workload.scheduled:
+        found = [*_of_phase(each, workload.phase_of(each))]
         if isinstance(each, Fault):
             found += _of_fault(each, workload, testbed)
         else:
@@ -60,17 +59,6 @@ def problems(workload: Workload, testbed: Testbed) -> Problems:
         yield from _of_timing(number, phase, workload)
         yield from _of_imports(number, phase, workload)
         yield from _together(phase, workload, testbed)
-
-
-def _tables(workload: Workload) -> Iterator[tuple[str, int, Scheduled]]:
-    for number, fault in enumerate(workload.fault):
-        yield "fault", number, fault
-    for number, event in enumerate(workload.event):
-        yield "event", number, event
-
-
-def _phase_of(workload: Workload, each: Scheduled) -> Phase:
-    return next(phase for phase in workload.phase if each.phase in ("", phase.name))
 
 
 def _of_phase(each: Scheduled, phase: Phase) -> Iterator[tuple[str, str]]:
@@ -137,8 +125,8 @@ def _of_fault(fault: Fault, workload: Workload, testbed: Testbed) -> Iterator[tu
             f'"{workload.pool.data}" with {len(testbed.devices("data"))} data devices has no copy: write '
             'data = "mirror" or a raidz, or what = "stall"',
         )
-    phase = _phase_of(workload, fault)
-    removed = [each.remove for each in workload.phase[: workload.phase.index(phase) + 1]]
+    number = workload.phase.index(workload.phase_of(fault))
+    removed = [each.remove for each in workload.phase[: number + 1]]
     if device.role in removed:
         yield "device", f"'{device.name}' is not in the pool any more: a phase has remove = \"{device.role}\""
 
@@ -166,7 +154,7 @@ def _of_event(event: ExpectedEvent, workload: Workload, testbed: Testbed) -> Ite
         )
 
 
-def _of_during(number: int, phase: Phase, workload: Workload, testbed: Testbed) -> Problems:
+def _of_during(number: int, phase: Phase, workload: Workload, testbed: Testbed) -> KeyProblems:
     key = ("phase", number, "during")
     if len(set(phase.during)) < len(phase.during):
         yield key, "each event once: more of one kind are [[event]] tables, each with its time"
@@ -194,7 +182,7 @@ def _spare(workload: Workload, testbed: Testbed) -> int:
     return _SPARE[layout.data]
 
 
-def _of_imports(number: int, phase: Phase, workload: Workload) -> Problems:
+def _of_imports(number: int, phase: Phase, workload: Workload) -> KeyProblems:
     """While the pool is away nothing else can be done to it, and what the phase samples begins anew."""
     scheduled = workload.schedule(phase)
     imports = [each for each in scheduled if each.what == "export-import"]
@@ -216,7 +204,7 @@ def _of_imports(number: int, phase: Phase, workload: Workload) -> Problems:
         yield ("phase", number, "keys"), f"phase '{phase.name}': {text}: remove keys, or the event"
 
 
-def _of_timing(number: int, phase: Phase, workload: Workload) -> Problems:
+def _of_timing(number: int, phase: Phase, workload: Workload) -> KeyProblems:
     """Whether each fault can be told from the next, and from what was before."""
     faults = [
         (index, each)
@@ -225,17 +213,16 @@ def _of_timing(number: int, phase: Phase, workload: Workload) -> Problems:
     ]
     faults.sort(key=lambda each: each[1].at)
     # What goes on meanwhile needs no band.
-    banded = [(index, each) for index, each in faults if each.expect != "degraded"][:1]
-    for index, first in banded:
-        if (free := _quiet_before(first, phase, workload)) >= LEAST_BEFORE:
-            continue
-        yield (
-            ("fault", index, "at"),
-            f"{format_duration_ns(first.at)}: recovery is judged against the band of before, which needs "
-            f"{LEAST_BEFORE} whole intervals ({format_duration_ns(phase.interval)} each) without a fault or "
-            f"event; phase '{phase.name}' has {free} until then, without the first, in which load begins: "
-            "make at larger, or the interval shorter",
-        )
+    banded = [(index, each) for index, each in faults if each.expect != "degraded"]
+    for index, first in banded[:1]:
+        if (free := _quiet_before(first, phase, workload)) < LEAST_BEFORE:
+            yield (
+                ("fault", index, "at"),
+                f"{format_duration_ns(first.at)}: recovery is judged against the band of before, which needs "
+                f"{LEAST_BEFORE} whole intervals ({format_duration_ns(phase.interval)} each) without a fault "
+                f"or event; phase '{phase.name}' has {free} until then, without the first, in which load "
+                "begins: make at larger, or the interval shorter",
+            )
     for (index, each), (_, later) in itertools.pairwise(faults):
         until_ns = each.at + (each.for_ or 0) + (each.recover_within or 0)
         if later.at < until_ns:
@@ -261,12 +248,12 @@ def _quiet_before(fault: Fault, phase: Phase, workload: Workload) -> int:
     return free
 
 
-def _together(phase: Phase, workload: Workload, testbed: Testbed) -> Problems:
+def _together(phase: Phase, workload: Workload, testbed: Testbed) -> KeyProblems:
     """Two devices of a role that are away at a time are more than the pool can lose."""
     if testbed.is_appliance:
         return
     away = []
-    for table, index, each in _tables(workload):
+    for table, index, each in workload.scheduled:
         if each.phase not in ("", phase.name):
             continue
         is_away = each.what in AWAY or each.what == "resilver"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from kit.config.device_model import has_write_cache
 from kit.config.testbed import Testbed
 from kit.config.toml import nearest
-from kit.config.toml_lines import KeyPath
+from kit.config.toml_lines import KeyProblems
 from kit.config.workload import Workload
 
 
-def problems(workload: Workload, testbed: Testbed) -> Iterator[tuple[KeyPath, str]]:
+def problems(workload: Workload, testbed: Testbed) -> KeyProblems:
     """`testbed`: with the devices that the run uses."""
     names = [each.name for each in testbed.setting]
     for name in workload.setting:

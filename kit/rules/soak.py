@@ -6,16 +6,15 @@ from collections.abc import Iterator, Mapping
 
 from kit.config.fio_job import FioJob
 from kit.config.testbed import Testbed
-from kit.config.toml_lines import KeyPath
+from kit.config.toml_lines import KeyProblems
 from kit.config.workload import Workload
 
-Problems = Iterator[tuple[KeyPath, str]]
 # Sides whose mean places differ by less are in turn: those of alone, beside, beside, alone differ by 0, of
 # alone, beside, alone, beside by 1: of these a drift of the machine is left.
 _APART = 1.0
 
 
-def problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]) -> Problems:
+def problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]) -> KeyProblems:
     """`jobs` by Phase.load."""
     for number, phase in enumerate(workload.phase):
         if phase.soak is not None:
@@ -27,13 +26,8 @@ def problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]) -
 def _limits(workload: Workload, testbed: Testbed, number: int) -> Iterator[tuple[str, str]]:
     soak = workload.phase[number].soak
     assert soak is not None
-    given = [
-        name
-        for name in ("written_max", "endurance_max", "temperature_max")
-        if getattr(soak, name) is not None
-    ]
     if testbed.is_appliance:
-        for name in given:
+        for name in soak.limits:
             yield name, 'server.host = "none": the devices of an appliance cannot be read; remove it'
         return
     if soak.temperature_max is not None and testbed.is_lab:
@@ -44,7 +38,7 @@ def _limits(workload: Workload, testbed: Testbed, number: int) -> Iterator[tuple
         yield "endurance_max", text
 
 
-def _impacts(workload: Workload, jobs: Mapping[str, FioJob]) -> Problems:
+def _impacts(workload: Workload, jobs: Mapping[str, FioJob]) -> KeyProblems:
     places = {phase.name: number for number, phase in enumerate(workload.phase)}
     for number, impact in enumerate(workload.impact):
         names = [name for side in impact.sides for name in side]

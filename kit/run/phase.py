@@ -173,7 +173,7 @@ def instruments(
     if bench.array and bench.site.server:
         array = bench.array
         chosen.append(ArrayState(bench.site.server, array.spec, array.layout, array.members))
-    if phase.soak and phase.soak.has_limits and bench.site.server:
+    if phase.soak and phase.soak.limits and bench.site.server:
         paths = {name: each.path for name, each in bench.sampled().items() if name != ARRAY}
         watched = limits(phase.soak, {name: bench.endurance_bytes.get(name) for name in paths})
         chosen.append(StopRules(bench.site.server, paths, watched, bench.site.clock))

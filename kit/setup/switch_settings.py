@@ -146,7 +146,7 @@ def _caches(run: Context, server: Host) -> Iterator[tuple[WriteCache, Value]]:
 
 def _refuse_shared(server: Host, kernel_name: str) -> None:
     """Raises SafetyRefusal if the cache is that of other namespaces, too."""
-    nvme = purge.look_up_controller(server, kernel_name)
+    nvme = purge.look_up_nvme(server, kernel_name)
     if nvme is None:
         raise HostError(
             f"on {server.name}: nvme-cli is not installed; it switches the write cache of {kernel_name}",

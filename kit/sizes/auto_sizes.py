@@ -20,7 +20,15 @@ from kit.config.workload import LEAST_CACHE_BYTES, Workload
 from kit.core.units import AUTO, format_size_bytes
 from kit.sizes import device_memory, special_sizes, tier_sizes
 from kit.sizes.tier_sizes import MIB, device_bytes_for
-from kit.sizes.workload_sizes import data_room, feed_bytes, layout_of, sizes_of, tiers_asked, tunable_bytes
+from kit.sizes.workload_sizes import (
+    data_room,
+    feed_bytes,
+    layout_of,
+    sizes_of,
+    tiers_asked,
+    tunable_bytes,
+    with_sizes,
+)
 from kit.zfs.datasets import record_bytes
 from kit.zfs.layout import SPECIAL_ROLES
 
@@ -46,16 +54,14 @@ def resolve(workload: Workload, testbed: Testbed) -> Workload:
     if "special" not in asked and workload.pool.special_size != AUTO:
         return _resolved(workload, testbed)
     # What special vdevs answer is behind the caches, as what disks answer is.
-    phases = tuple(
+    behind = workload.with_phases(
         phase.model_copy(update={"tiers": tuple("disk" if t == "special" else t for t in phase.tiers)})
         for phase in workload.phase
     )
     devices = tuple(each for each in testbed.device if each.role not in SPECIAL_ROLES)
-    sized = _resolved(
-        workload.model_copy(update={"phase": phases}), testbed.model_copy(update={"device": devices})
-    )
+    sized = _resolved(behind, testbed.model_copy(update={"device": devices}))
     is_left = workload.file_set.size == AUTO
-    return special_sizes.resolved(sized.model_copy(update={"phase": workload.phase}), testbed, is_left)
+    return special_sizes.resolved(sized.with_phases(workload.phase), testbed, is_left)
 
 
 def _resolved(workload: Workload, testbed: Testbed) -> Workload:
@@ -68,7 +74,8 @@ def _resolved(workload: Workload, testbed: Testbed) -> Workload:
     except ValueError:
         # Whoever checks these values refuses them, with file and line.
         workload = _with_feed(workload, _LEAST_FEED_BYTES)
-        return _with_arc(_with(workload, _STEP_BYTES, LEAST_CACHE_BYTES), tier_sizes.LEAST_ARC_BYTES)
+        workload = with_sizes(workload, _STEP_BYTES, cache_size=LEAST_CACHE_BYTES)
+        return _with_arc(workload, tier_sizes.LEAST_ARC_BYTES)
     if large := _large(workload, testbed):
         return large
     workload, asked = _with_feed(workload, _LEAST_FEED_BYTES), tiers_asked(workload)
@@ -79,10 +86,11 @@ def _resolved(workload: Workload, testbed: Testbed) -> Workload:
             workload = _with_arc(workload, _arc_for(workload, testbed))
 
     def sized(set_bytes: int) -> Workload:
-        current = _with(workload, set_bytes, workload.pool.cache_size)
-        if workload.pool.cache_size == AUTO:
-            current = _with(workload, set_bytes, _cache_bytes(current, testbed, given=not set_is_auto))
-        return current
+        current = with_sizes(workload, set_bytes)
+        if workload.pool.cache_size != AUTO:
+            return current
+        cache_bytes = _cache_bytes(current, testbed, given=not set_is_auto)
+        return with_sizes(workload, set_bytes, cache_size=cache_bytes)
 
     if not set_is_auto:
         return _with_warmup(sized(set_bytes), testbed)
@@ -114,14 +122,15 @@ def _large(workload: Workload, testbed: Testbed) -> Workload | None:
         room = sum(device.size for device in testbed.devices("cache"))
         dram = min(dram, room // _CACHE_PART)
     set_bytes = min(_rounded_up(dram + l2arc + disk), most)
-    workload = _with_arc(_with(workload, set_bytes, LEAST_CACHE_BYTES), tier_sizes.LEAST_ARC_BYTES)
+    workload = with_sizes(workload, set_bytes, cache_size=LEAST_CACHE_BYTES)
+    workload = _with_arc(workload, tier_sizes.LEAST_ARC_BYTES)
     workload = _with_l2arc(workload, testbed, dram + l2arc) if l2arc else _with_feed(workload, 0)
     sizes = sizes_of(workload, testbed)
     workload = _with_arc(workload, _arc_holding(workload, testbed, dram if sizes and sizes.arc_data else 0))
     if (sizes := sizes_of(workload, testbed)) and (short := disk - tier_sizes.tiers(sizes).disk) > 0:
         # The ARC has more, in its steps.
         set_bytes = min(_rounded_up(set_bytes + short), _most_set_bytes(workload, testbed))
-        workload = _with(workload, set_bytes, workload.pool.cache_size)
+        workload = with_sizes(workload, set_bytes)
     return _with_long_warmup(_with_warmup(workload, testbed))
 
 
@@ -163,7 +172,8 @@ def _with_l2arc(workload: Workload, testbed: Testbed, data_bytes: int) -> Worklo
     each = (data_bytes + tier_sizes.l2arc_metadata(sizes)) // len(devices)
     part = _rounded_up(device_bytes_for(each, *feed_bytes(workload)))
     most = min(device.size // MIB * MIB for device in devices)
-    return _with(workload, workload.file_set.size, max(LEAST_CACHE_BYTES, min(part, most)))
+    cache_bytes = max(LEAST_CACHE_BYTES, min(part, most))
+    return with_sizes(workload, workload.file_set.size, cache_size=cache_bytes)
 
 
 def _with_feed(workload: Workload, feed_bytes: int) -> Workload:
@@ -176,15 +186,7 @@ def _with_feed(workload: Workload, feed_bytes: int) -> Workload:
 def left_to_plan(workload: Workload) -> Workload:
     """`workload` with "auto" for the set, for cache and special devices, and for an ARC that is not set."""
     special = workload.pool.special_size and AUTO
-    pool = workload.pool.model_copy(update={"cache_size": AUTO, "special_size": special})
-    working_set = workload.file_set.model_copy(update={"size": AUTO})
-    return workload.model_copy(update={"pool": pool, "working_set": working_set})
-
-
-def _with(workload: Workload, set_bytes: int, cache_bytes: int | None) -> Workload:
-    working_set = workload.file_set.model_copy(update={"size": set_bytes})
-    pool = workload.pool.model_copy(update={"cache_size": cache_bytes})
-    return workload.model_copy(update={"working_set": working_set, "pool": pool})
+    return with_sizes(workload, AUTO, cache_size=AUTO, special_size=special)
 
 
 def _with_arc(workload: Workload, arc_bytes: int) -> Workload:
@@ -219,7 +221,8 @@ def _arc_holding(workload: Workload, testbed: Testbed, needed: int) -> int:
 def _cache_bytes(workload: Workload, testbed: Testbed, *, given: bool) -> int:
     """The part of each cache device that is used. `given`: so is the size of the working set."""
     devices, asked = testbed.devices("cache"), tiers_asked(workload)
-    sizes = sizes_of(_with(workload, workload.file_set.size, LEAST_CACHE_BYTES), testbed)
+    least = with_sizes(workload, workload.file_set.size, cache_size=LEAST_CACHE_BYTES)
+    sizes = sizes_of(least, testbed)
     if sizes is None or "l2arc" not in asked or not (devices or testbed.is_appliance):
         return LEAST_CACHE_BYTES
     dram, whole = tier_sizes.content(sizes).data, sizes.working_set
@@ -265,20 +268,13 @@ def _with_warmup(workload: Workload, testbed: Testbed) -> Workload:
     read_first = l2arc_min = 0
     if sizes and "l2arc" in asked:
         dram, held = tier_sizes.content(sizes).data, tier_sizes.tiers(sizes)
-        is_all = "disk" not in asked
-        read_first = sizes.working_set if is_all else min(sizes.working_set, _rounded(dram * 1.75))
+        beyond_dram = max(1, round(dram * 1.75 / _STEP_BYTES)) * _STEP_BYTES
+        read_first = min(sizes.working_set, beyond_dram) if "disk" in asked else sizes.working_set
         l2arc_min = (dram + sizes.l2arc) // 2 if held.disk else sizes.working_set * 3 // 4
         l2arc_min = l2arc_min // _STEP_BYTES * _STEP_BYTES
-    update = {
-        name: value
-        for name, value in (("read_first", read_first), ("l2arc_min", l2arc_min))
-        if getattr(warmup, name) == AUTO
-    }
+    sized = {"read_first": read_first, "l2arc_min": l2arc_min}
+    update = {name: value for name, value in sized.items() if getattr(warmup, name) == AUTO}
     return workload.model_copy(update={"warmup": warmup.model_copy(update=update)})
-
-
-def _rounded(size_bytes: float) -> int:
-    return max(1, round(size_bytes / _STEP_BYTES)) * _STEP_BYTES
 
 
 def _rounded_up(size_bytes: int) -> int:

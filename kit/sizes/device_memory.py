@@ -31,35 +31,26 @@ def _models() -> Mapping[str, int]:
     return {name: parse_size_bytes(size) for name, size in table.items()}
 
 
-def dram_bytes(device: Device) -> int:
-    """Its DRAM: as the testbed or its model says, or assumed of a real device."""
+def dram_of(device: Device) -> tuple[int, str]:
+    """Bytes of its DRAM, as testbed or model say, or assumed of a real device; and where that is from."""
     if not device.is_real or device.dram is not None:
-        return device.read_cache
+        return device.read_cache, "of the testbed"
     name = _BY_ID.fullmatch(device.path or "")
-    model = name["model"] if name else ""
+    bus, model = (name["bus"], name["model"]) if name else ("", "")
     known = next((size for begin, size in _models().items() if model.startswith(begin)), None)
     if known is not None:
-        return known
-    return min(
-        _SSD_BYTES if _may_be_ssd(device, name) else _DISK_BYTES, device.size // _MOST_PART >> 20 << 20
-    )
-
-
-def why(device: Device) -> str:
-    """Where `dram_bytes` is from."""
-    if not device.is_real or device.dram is not None:
-        return "of the testbed"
-    name = _BY_ID.fullmatch(device.path or "")
-    is_known = name and any(name["model"].startswith(begin) for begin in _models())
-    return "of its data sheet" if is_known else "assumed"
+        return known, "of its data sheet"
+    may_be_ssd = device.role != "data" or bus == "nvme" or "SSD" in model.upper()
+    assumed = _SSD_BYTES if may_be_ssd else _DISK_BYTES
+    return min(assumed, device.size // _MOST_PART >> 20 << 20), "assumed"
 
 
 def reason(testbed: Testbed) -> str:
     """Which devices have how much, for people; "" if none has."""
     by_size: dict[tuple[int, str], list[str]] = {}
     for device in testbed.device:
-        if device.role != "log" and dram_bytes(device):
-            by_size.setdefault((dram_bytes(device), why(device)), []).append(device.name)
+        if device.role != "log" and (found := dram_of(device))[0]:
+            by_size.setdefault(found, []).append(device.name)
     parts = [
         f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} {format_iec(size)}"
         f"{'' if len(names) == 1 else ' each'} ({whence})"
@@ -70,9 +61,4 @@ def reason(testbed: Testbed) -> str:
 
 def needed_bytes(device: Device) -> int:
     """Of a working set, on this device."""
-    return int(DRAM_MULTIPLE * _SPARE * dram_bytes(device))
-
-
-def _may_be_ssd(device: Device, name: re.Match[str] | None) -> bool:
-    bus, model = (name["bus"], name["model"]) if name else ("", "")
-    return device.role != "data" or bus == "nvme" or "SSD" in model.upper()
+    return int(DRAM_MULTIPLE * _SPARE * dram_of(device)[0])

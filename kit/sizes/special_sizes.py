@@ -21,6 +21,7 @@ from kit.sizes.workload_sizes import (
     special_stored_part,
     special_takes_data,
     tiers_asked,
+    with_sizes,
 )
 
 _STEP_BYTES = 8 * MIB
@@ -33,7 +34,7 @@ def resolved(workload: Workload, testbed: Testbed, is_left: bool) -> Workload:
     if not special_takes_data(workload, testbed):
         part = workload.pool.special_size
         part = _equal_part(workload, testbed) if part == AUTO else part
-        return _with(workload, workload.file_set.size, part)
+        return with_sizes(workload, workload.file_set.size, special_size=part)
     asked = tiers_asked(workload)
     vdevs = devices_of_special(workload, testbed) if "special" in asked else []
     # Each device of a mirror has all that the vdev has.
@@ -44,13 +45,15 @@ def resolved(workload: Workload, testbed: Testbed, is_left: bool) -> Workload:
         size_bytes = min(max(size_bytes, halves * needed), largest)
     part = workload.pool.special_size
     if part == AUTO:
-        part = _part_bytes(_with(workload, size_bytes, None), testbed, halves)
-    sizes = sizes_of(_with(workload, size_bytes, part), testbed)
+        part = _part_bytes(with_sizes(workload, size_bytes, special_size=None), testbed, halves)
+    sizes = sizes_of(with_sizes(workload, size_bytes, special_size=part), testbed)
     if is_left and sizes and "special" in asked:
         most = int(sizes.special * (2 if halves == 2 else _WHOLE))
         # The part that is used may be a given one, or all that there is.
         size_bytes = min(max(size_bytes, most), largest) if halves == 2 else min(size_bytes, most)
-    return _with(workload, _stepped(size_bytes) if is_left else size_bytes, part)
+    if is_left:
+        size_bytes = max(_STEP_BYTES, size_bytes // _STEP_BYTES * _STEP_BYTES)
+    return with_sizes(workload, size_bytes, special_size=part)
 
 
 def _part_bytes(workload: Workload, testbed: Testbed, halves: int) -> int:
@@ -70,13 +73,3 @@ def _equal_part(workload: Workload, testbed: Testbed) -> int | None:
     if all(max(sizes) == min(sizes) for sizes in vdevs):
         return None
     return min(map(min, vdevs)) // MIB * MIB
-
-
-def _stepped(size_bytes: int) -> int:
-    return max(_STEP_BYTES, size_bytes // _STEP_BYTES * _STEP_BYTES)
-
-
-def _with(workload: Workload, set_bytes: int, special_bytes: int | None) -> Workload:
-    working_set = workload.file_set.model_copy(update={"size": set_bytes})
-    pool = workload.pool.model_copy(update={"special_size": special_bytes})
-    return workload.model_copy(update={"working_set": working_set, "pool": pool})

@@ -111,6 +111,10 @@ class ArcContent:
     l2_hdr: int
     dbuf: int
 
+    @property
+    def total(self) -> int:
+        return self.data + self.metadata + self.hdr + self.l2_hdr + self.dbuf
+
 
 @dataclass(frozen=True)
 class Tiers:
@@ -194,15 +198,16 @@ def content(sizes: Sizes) -> ArcContent:
     The data are what remains beside metadata and headers; these depend on the data in turn, and grow with
     them, so the data are found by bisection.
     """
+
+    def fits(data: int) -> bool:
+        return _content(sizes, data).total <= sizes.arc - _OTHER_BYTES
+
     low, high = 0, sizes.working_set if sizes.arc_data else 0
-    if _sum(_content(sizes, high)) <= sizes.arc - _OTHER_BYTES:
+    if fits(high):
         return _content(sizes, high)
     while high - low > sizes.record:
         middle = (low + high) // 2
-        if _sum(_content(sizes, middle)) <= sizes.arc - _OTHER_BYTES:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if fits(middle) else (low, middle)
     return _content(sizes, low)
 
 
@@ -229,10 +234,6 @@ def _l2arc_data(sizes: Sizes) -> int:
 def _indirect_blocks(sizes: Sizes) -> int:
     records = math.ceil(sizes.working_set / sizes.record)
     return math.ceil(records / _RECORDS_PER_INDIRECT) if records > 1 else 0
-
-
-def _sum(arc: ArcContent) -> int:
-    return arc.data + arc.metadata + arc.hdr + arc.l2_hdr + arc.dbuf
 
 
 def _content(sizes: Sizes, data: int) -> ArcContent:

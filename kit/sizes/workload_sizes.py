@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from kit.config.testbed import Testbed
 from kit.config.testbed_devices import Device
-from kit.config.toml import Setting
 from kit.config.workload import Workload
 from kit.core.units import parse_size_bytes
 from kit.sizes.tier_sizes import (
@@ -41,12 +40,16 @@ def tiers_asked(workload: Workload) -> frozenset[str]:
     return frozenset(tier for phase in workload.phase for tier in phase.tiers) & frozenset(READ_TIERS)
 
 
+def with_sizes(workload: Workload, set_bytes: int, **of_pool: int | None) -> Workload:
+    """`workload` with that working set, and with sizes of its pool (cache_size, special_size)."""
+    working_set = workload.file_set.model_copy(update={"size": set_bytes})
+    pool = workload.pool.model_copy(update=of_pool)
+    return workload.model_copy(update={"working_set": working_set, "pool": pool})
+
+
 def tunable_bytes(workload: Workload, name: str) -> int:
     """A tunable that is a size; 0 if the workload does not set it."""
-    return _bytes(workload.tunables.get(name, 0))
-
-
-def _bytes(value: Setting) -> int:
+    value = workload.tunables.get(name, 0)
     return parse_size_bytes(value) if isinstance(value, str) else int(value)
 
 
@@ -123,14 +126,6 @@ def special_stored_part(workload: Workload, testbed: Testbed) -> float:
     return layout.record / (-(-layout.record // layout.sector) * layout.sector)
 
 
-def _special_room(workload: Workload, testbed: Testbed, sizes: Sizes) -> int:
-    if not special_takes_data(workload, testbed):
-        return 0
-    part = special_stored_part(workload, testbed)
-    vdevs, metadata = special_parts(workload, testbed), special_metadata(sizes)
-    return special_room(vdevs, part, metadata, small_blocks_part(workload))
-
-
 def special_part_of_set(workload: Workload, testbed: Testbed) -> tuple[float, float]:
     """The part (0 to 1) of the working set on special vdevs, and bytes that each byte takes there."""
     if not special_takes_data(workload, testbed):
@@ -167,7 +162,11 @@ def sizes_of(workload: Workload, testbed: Testbed) -> Sizes | None:
         l2arc_data=arc_data and secondary == "all",
         l2arc_metadata=properties.get("primarycache", "all") != "none",
     )
-    return replace(sizes, special=_special_room(workload, testbed, sizes))
+    if not special_takes_data(workload, testbed):
+        return sizes
+    vdevs, stored = special_parts(workload, testbed), special_stored_part(workload, testbed)
+    room = special_room(vdevs, stored, special_metadata(sizes), small_blocks_part(workload))
+    return replace(sizes, special=room)
 
 
 def planned_tiers(workload: Workload, testbed: Testbed) -> Tiers | None:
@@ -184,12 +183,8 @@ def short_tiers(workload: Workload, sizes: Sizes) -> Iterator[tuple[str, str, Ti
         if phase.remove == "cache":
             sizes = replace(sizes, l2arc=0)
         held = tiers(sizes)
-        for tier in too_little(held, phase.tiers):
-            yield phase.name, tier, held
-
-
-def too_little(held: Tiers, asked: Iterable[str]) -> list[str]:
-    """The tiers in `asked` that would answer too little to be measured."""
-    least = _LEAST_SHARE * sum(map(held.of, READ_TIERS))
-    limits = {"l2arc": max(least, _LEAST_L2ARC * held.dram)}
-    return [tier for tier in READ_TIERS if tier in asked and held.of(tier) < limits.get(tier, least)]
+        least = _LEAST_SHARE * sum(map(held.of, READ_TIERS))
+        limits = dict.fromkeys(READ_TIERS, least) | {"l2arc": max(least, _LEAST_L2ARC * held.dram)}
+        for tier, limit in limits.items():
+            if tier in phase.tiers and held.of(tier) < limit:
+                yield phase.name, tier, held

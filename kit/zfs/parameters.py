@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from kit.config.toml import suggested
-from kit.config.toml_lines import KeyPath
+from kit.config.toml_lines import KeyProblems
 from kit.core.units import format_iec, format_size_bytes
 
 _FILE = Path(__file__).with_name("parameters.txt")
@@ -88,7 +88,7 @@ def name_problem(name: str) -> str:
     return f"OpenZFS 2.1 to 2.4 have no such module parameter, {hint}"
 
 
-def range_problems(values: Mapping[str, int], memory: Memory | None) -> Iterator[tuple[KeyPath, str]]:
+def range_problems(values: Mapping[str, int], memory: Memory | None) -> KeyProblems:
     """Key and text for each value that OpenZFS would not take. `values`: in the module's units, by name."""
     texts = {name: _range_problem(name, value) for name, value in values.items()}
     good = {name: value for name, value in values.items() if not texts[name]}
@@ -139,7 +139,7 @@ def _pair_problem(name: str, values: Mapping[str, int]) -> str:
     return ""
 
 
-def _memory_problems(values: Mapping[str, int], memory: Memory) -> Iterator[tuple[KeyPath, str]]:
+def _memory_problems(values: Mapping[str, int], memory: Memory) -> KeyProblems:
     """Limits of the ARC that the memory of the server rules out: OpenZFS ignores them."""
     for name in ("zfs_arc_min", "zfs_arc_max"):
         if values.get(name, 0) >= memory.all_bytes:

@@ -9,12 +9,12 @@ zfs-2.1.16, 2.2.11, 2.3.9 and 2.4.4.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from kit.config.toml import Setting, nearest, shorten, suggested
-from kit.config.toml_lines import KeyPath
+from kit.config.toml_lines import KeyProblems
 from kit.core.units import format_size_bytes, parse_size_bytes
 from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.pool import setting
@@ -146,9 +146,7 @@ _REASONS = {
 }
 
 
-def problems(
-    kind: Kind, properties: Mapping[str, Setting], version: ZfsVersion | None = None
-) -> Iterator[tuple[KeyPath, str]]:
+def problems(kind: Kind, properties: Mapping[str, Setting], version: ZfsVersion | None = None) -> KeyProblems:
     """Key and text for each property that a workload may not set, or not to that value.
 
     `version`: of the server; None before it is known: then any of 2.1 to 2.4 may have name and value.

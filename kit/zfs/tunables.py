@@ -6,11 +6,11 @@ because a timer of the software under test runs in the experiment's time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kit.config.toml import Setting
-from kit.config.toml_lines import KeyPath
+from kit.config.toml_lines import KeyPath, KeyProblems
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.core.units import parse_duration_ns, parse_size_bytes
@@ -53,7 +53,7 @@ def tunable(name: str, value: str | int | bool, clock: Clock) -> PlannedTunable:
 
 def problems(
     settings: Mapping[str, Setting], clock: Clock, memory: parameters.Memory | None = None
-) -> Iterator[tuple[KeyPath, str]]:
+) -> KeyProblems:
     """Key and text for each setting that OpenZFS 2.1 to 2.4 do not have, or do not take.
 
     `memory`: of the server, where it is known.

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from kit.config.fio_job import DEVICE, DIRECTORY, RUNTIME, SIZE, FioJob, FioSection
-from kit.config.toml import KeyProblem, Place, Table
+from kit.config.toml import STORED_IF_SET, Place, Problems, Table
 from kit.core.units import DurationNs, SizeBytes, format_size_bytes
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class OpenTable(Table):
     block: SizeBytes = 4096
     threads: Annotated[int, Field(ge=1, le=1024)] = 64
     rate: _Rate | None = None
-    p99_max: Annotated[DurationNs | None, Field(gt=0, exclude_if=lambda limit: limit is None)] = None
+    p99_max: Annotated[DurationNs | None, Field(gt=0), STORED_IF_SET] = None
 
     @property
     def text(self) -> str:
@@ -47,14 +46,10 @@ class OpenTable(Table):
         block, rate = format_size_bytes(self.block), f", {self.rate} a second" if self.rate else ""
         return f"{block} {'random reads' if self.op == 'read' else 'O_DSYNC writes in order'}{rate}"
 
-    @model_validator(mode="after")
-    def _check_block(self) -> Self:
+    def _problems(self) -> Problems:
         if not _LEAST_BLOCK <= self.block <= _MOST_BLOCK or self.block % _LEAST_BLOCK:
             most = format_size_bytes(_MOST_BLOCK)
-            raise KeyProblem(
-                "block", f"{self.block} bytes: write a multiple of {_LEAST_BLOCK}, {most} at most"
-            )
-        return self
+            yield "block", f"{self.block} bytes: write a multiple of {_LEAST_BLOCK}, {most} at most"
 
 
 class Capacity(Table):
@@ -78,13 +73,9 @@ class Capacity(Table):
             rate, longer_ns = 2 * rate, longer_ns + left_ns
         return _EXPECTED_LOOKS * duration_ns + longer_ns
 
-    @model_validator(mode="after")
-    def _check_rates(self) -> Self:
+    def _problems(self) -> Problems:
         if self.rate_min > self.rate_max:
-            raise KeyProblem(
-                "rate_min", f"{self.rate_min} is above rate_max, {self.rate_max}: make it smaller"
-            )
-        return self
+            yield "rate_min", f"{self.rate_min} is above rate_max, {self.rate_max}: make it smaller"
 
 
 @dataclass(frozen=True)
@@ -160,10 +151,3 @@ class ReplayJob(FioJob):
     @property
     def outstanding(self) -> int:
         return self.replay.threads
-
-
-def problem(opened: Iterable[OpenTable], capacity: Capacity | None) -> tuple[str, str] | None:
-    """Why the phases of a workload need a `[capacity]`: table and text."""
-    if capacity is None and any(each.rate is None for each in opened):
-        return "phase", 'at which rate? write open.rate, or [capacity] p99_max = "1ms" to look for it'
-    return None

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
-
 from kit.config.tables.setting_table import Argv, SettingName
-from kit.config.toml import KeyProblem, Table
+from kit.config.toml import STORED_IF_SET, Table
 
 
 class OwnCommand(Table):
@@ -22,13 +20,4 @@ class OwnCommand(Table):
     name: SettingName
     run: Argv
     # What ends what `run` began.
-    undo: Annotated[Argv | None, Field(exclude_if=lambda undo: undo is None)] = None
-
-
-def check_command_names(commands: tuple[OwnCommand, ...]) -> None:
-    """Raises KeyProblem for two commands of one name."""
-    names = [each.name for each in commands]
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            text = f"two commands are called '{name}': give each its own name"
-            raise KeyProblem(("command", number, "name"), text)
+    undo: Annotated[Argv | None, STORED_IF_SET] = None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from kit.config.tables.phase_table import Name, Op, Tier
-from kit.config.toml import KeyProblem, Table
+from kit.config.toml import Problems, Table
 from kit.store.parts import expectation as stored
 
 RATIOS = ("p50_ratio_min", "p50_ratio_max", "p99_ratio_min", "p99_ratio_max")
@@ -44,35 +44,33 @@ class Expectation(stored.Expectation, Table):
         """Whether it is about the published range."""
         return self.inside or self.inside_share_min is not None
 
-    @model_validator(mode="after")
-    def _check_shares(self) -> Self:
+    def _problems(self) -> Problems:
+        yield from self._shares_problems()
+        yield from self._ratios_problems()
+
+    def _shares_problems(self) -> Problems:
         if self.share_min is not None and self.share_max is not None and self.share_min > self.share_max:
             text = f"share_min = {self.share_min:g} is above share_max = {self.share_max:g}"
-            raise KeyProblem("share_min", text)
+            yield "share_min", text
         if (self.tier == "all") == (self.layer == "nfs-server"):
-            raise KeyProblem(
+            yield (
                 "tier",
                 'tier = "all" goes with layer = "client" or "device", and any other tier with "nfs-server"',
             )
         if self.is_inside and self.layer != "nfs-server":
             text = "the published ranges are those at the NFS server: remove it"
-            raise KeyProblem("inside" if self.inside else "inside_share_min", text)
+            yield "inside" if self.inside else "inside_share_min", text
         if "inside" in self.model_fields_set and not self.inside and self.inside_share_min is not None:
             text = "inside_share_min is judged where inside is, and inside is false: remove one of them"
-            raise KeyProblem("inside_share_min", text)
-        return self
+            yield "inside_share_min", text
 
-    @model_validator(mode="after")
-    def _check_ratios(self) -> Self:
+    def _ratios_problems(self) -> Problems:
         limits = [name for name in RATIOS if getattr(self, name) is not None]
         if limits and self.ratio_to is None:
-            raise KeyProblem(limits[0], 'to which row? such as ratio_to = { phase = "...", tier = "..." }')
+            yield limits[0], 'to which row? such as ratio_to = { phase = "...", tier = "..." }'
         if self.ratio_to is not None and not limits:
-            raise KeyProblem(
-                "ratio_to", f"no limit on the ratio; add {', '.join(RATIOS[:-1])} or {RATIOS[-1]}"
-            )
+            yield "ratio_to", f"no limit on the ratio; add {', '.join(RATIOS[:-1])} or {RATIOS[-1]}"
         for figure in ("p50", "p99"):
             low, high = (getattr(self, f"{figure}_ratio_{end}") for end in ("min", "max"))
             if low is not None and high is not None and low > high:
-                raise KeyProblem(f"{figure}_ratio_min", f"{low:g} is above {figure}_ratio_max = {high:g}")
-        return self
+                yield f"{figure}_ratio_min", f"{low:g} is above {figure}_ratio_max = {high:g}"

@@ -18,13 +18,13 @@ what = "scrub"
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from kit.config.tables.phase_table import Expected, Name, Phase
 from kit.config.tables.setting_table import SettingName
-from kit.config.toml import KeyProblem, Table
+from kit.config.toml import STORED_IF_ANY, Problems, Table
 from kit.core.units import DurationNs, format_duration_ns
 
 What = Literal["stall", "error", "fail", "power-loss", "offline", "nfsd-restart", "command"]
@@ -46,12 +46,12 @@ _WORDS: Mapping[str, str] = {
 }
 _At = Annotated[DurationNs, Field(ge=0)]
 _For = Annotated[DurationNs | None, Field(alias="for", gt=0)]
-_Phase = Annotated[Name | Literal[""], Field(exclude_if=lambda name: not name)]
+_Phase = Annotated[Name | Literal[""], STORED_IF_ANY]
 
 
-def _needed(made: bool, key: str, text: str) -> None:
-    if made:
-        raise KeyProblem(key, text)
+def _wrong(*checks: tuple[object, str, str]) -> Problems:
+    """Key and text of those that are true."""
+    return ((key, text) for is_wrong, key, text in checks if is_wrong)
 
 
 class Fault(Table):
@@ -73,8 +73,8 @@ class Fault(Table):
     phase: _Phase = ""
     sectors: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=1)]] | None = None
     of: Literal["read", "write", "any"] = "any"
-    command: Annotated[SettingName | Literal[""], Field(exclude_if=lambda name: not name)] = ""
-    if_emulated: Annotated[bool, Field(exclude_if=lambda value: not value)] = False
+    command: Annotated[SettingName | Literal[""], STORED_IF_ANY] = ""
+    if_emulated: Annotated[bool, STORED_IF_ANY] = False
 
     @property
     def text(self) -> str:
@@ -86,36 +86,35 @@ class Fault(Table):
             return f"nfsd is restarted, {format_duration_ns(self.for_ or 0)} without it"
         return f"{self.device} {_WORDS[self.what]}{lasts}"
 
-    @model_validator(mode="after")
-    def _check_kind(self) -> Self:
-        what = self.what
-        if what in OF_A_DEVICE:
-            _needed(not self.device, "device", f'which device does "{what}" hit? such as device = "log0"')
-        else:
-            _needed(bool(self.device), "device", f'"{what}" hits no device: remove it')
-        _needed(self.device == ALL and what != "power-loss", "device", '"all" goes with "power-loss" alone')
-        text = 'which [[command]] of the testbed? such as command = "failover"'
-        _needed(what == "command" and not self.command, "command", text)
-        _needed(what != "command" and bool(self.command), "command", 'command goes with what = "command"')
-        _needed(what in ("stall", "nfsd-restart") and not self.for_, "for", f'how long? "{what}" needs for')
-        _needed(what == "power-loss" and bool(self.for_), "for", "a power loss has no length: remove it")
-        _needed(self.sectors is not None and what != "error", "sectors", 'sectors goes with what = "error"')
-        _needed(
-            what == "error" and self.sectors is None,
-            "sectors",
-            "which sectors return errors? such as sectors = [0, 131072]: the first, and how many",
+    def _problems(self) -> Problems:
+        what, is_of_device = self.what, self.what in OF_A_DEVICE
+        is_command, is_error = what == "command", what == "error"
+        which = "which sectors return errors? such as sectors = [0, 131072]: the first, and how many"
+        return _wrong(
+            (
+                is_of_device and not self.device,
+                "device",
+                f'which device does "{what}" hit? such as device = "log0"',
+            ),
+            (not is_of_device and self.device, "device", f'"{what}" hits no device: remove it'),
+            (self.device == ALL and what != "power-loss", "device", '"all" goes with "power-loss" alone'),
+            (
+                is_command and not self.command,
+                "command",
+                'which [[command]] of the testbed? such as command = "failover"',
+            ),
+            (not is_command and self.command, "command", 'command goes with what = "command"'),
+            (what in ("stall", "nfsd-restart") and not self.for_, "for", f'how long? "{what}" needs for'),
+            (what == "power-loss" and self.for_, "for", "a power loss has no length: remove it"),
+            (not is_error and self.sectors is not None, "sectors", 'sectors goes with what = "error"'),
+            (is_error and self.sectors is None, "sectors", which),
+            (not is_error and "of" in self.model_fields_set, "of", 'of goes with what = "error"'),
+            (
+                self.recover_within is not None and self.expect != "recovers",
+                "recover_within",
+                'recover_within goes with expect = "recovers"',
+            ),
         )
-        _needed("of" in self.model_fields_set and what != "error", "of", 'of goes with what = "error"')
-        return self
-
-    @model_validator(mode="after")
-    def _check_expectation(self) -> Self:
-        _needed(
-            self.recover_within is not None and self.expect != "recovers",
-            "recover_within",
-            'recover_within goes with expect = "recovers"',
-        )
-        return self
 
 
 class ExpectedEvent(Table):
@@ -142,21 +141,18 @@ class ExpectedEvent(Table):
             return f"snapshots, one each {format_duration_ns(self.every or 0)}"
         return f"{self.what} of {self.device}" if self.device else self.what
 
-    @model_validator(mode="after")
-    def _check_kind(self) -> Self:
-        is_storm = self.what == "snapshots"
-        _needed(is_storm and not self.every, "every", 'how often? such as every = "1s"')
-        _needed(is_storm and not self.for_, "for", 'for how long? such as for = "1m"')
-        imports = self.what == "export-import"
-        _needed(imports and bool(self.for_), "for", "it lasts as long as export and import take: remove it")
-        _needed(not is_storm and bool(self.every), "every", 'every goes with what = "snapshots"')
-        _needed(bool(self.device) and self.what != "resilver", "device", 'device goes with what = "resilver"')
-        _needed(
-            self.what == "resilver" and not self.for_,
-            "for",
-            "how long is the device offline before? such as for = 10s",
+    def _problems(self) -> Problems:
+        is_storm, is_resilver = self.what == "snapshots", self.what == "resilver"
+        is_import = self.what == "export-import"
+        offline = "how long is the device offline before? such as for = 10s"
+        return _wrong(
+            (is_storm and not self.every, "every", 'how often? such as every = "1s"'),
+            (is_storm and not self.for_, "for", 'for how long? such as for = "1m"'),
+            (is_import and self.for_, "for", "it lasts as long as export and import take: remove it"),
+            (not is_storm and self.every, "every", 'every goes with what = "snapshots"'),
+            (not is_resilver and self.device, "device", 'device goes with what = "resilver"'),
+            (is_resilver and not self.for_, "for", offline),
         )
-        return self
 
 
 Scheduled = Fault | ExpectedEvent

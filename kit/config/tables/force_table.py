@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from kit.config.fio_job import FioJob
-from kit.config.toml import KeyProblem, Place, Table
+from kit.config.toml import STORED_IF_ANY, STORED_IF_SET, Place, Problems, Table
 from kit.core.text import counted
 from kit.core.units import SizeBytes, format_size_bytes
 from kit.store.parts.forces import FLUSH_IDLE, READ_CACHED, WITHOUT_WRITES
@@ -58,9 +58,9 @@ class ForceTable(Table):
     group_commit: bool = False
     file: SizeBytes = 16 << 20
     check: bool = True
-    random: Annotated[bool, Field(exclude_if=lambda random: not random)] = False
-    groups: Annotated[_Groups | None, Field(exclude_if=lambda groups: groups is None)] = None
-    most: Annotated[SizeBytes | None, Field(exclude_if=lambda most: most is None)] = None
+    random: Annotated[bool, STORED_IF_ANY] = False
+    groups: Annotated[_Groups | None, STORED_IF_SET] = None
+    most: Annotated[SizeBytes | None, STORED_IF_SET] = None
 
     @property
     def writes(self) -> bool:
@@ -86,18 +86,22 @@ class ForceTable(Table):
         count = f"{self.per_force} x " if self.per_force > 1 else ""
         return f"{count}{format_size_bytes(self.record)} {self.method}"
 
-    @model_validator(mode="after")
-    def _check_record(self) -> Self:
+    def _problems(self) -> Problems:
+        yield from self._record_problems()
+        yield from self._order_problems()
+        yield from self._files_problems()
+
+    def _record_problems(self) -> Problems:
         found = f"{self.record} bytes"
         if self.record < _LEAST_RECORD or self.record % _RECORD_UNIT or self.record > _MOST_RECORD:
             most = format_size_bytes(_MOST_RECORD)
-            raise KeyProblem(
+            yield (
                 "record",
                 f"{found}: a record has a head and a checksum: write {_LEAST_RECORD} bytes to {most}, a "
                 f"multiple of {_RECORD_UNIT}",
             )
         if self.direct and self.record % _SECTOR:
-            raise KeyProblem(
+            yield (
                 "record",
                 f"{found} with direct = true: direct I/O is in sectors: write a multiple of {_SECTOR} "
                 "bytes, or direct = false",
@@ -106,40 +110,35 @@ class ForceTable(Table):
             text = (
                 f"{self.per_force} records are {format_size_bytes(self.group_bytes)}, which is held in memory"
             )
-            raise KeyProblem("per_force", f"{text}: at most {format_size_bytes(_MOST_GROUP)} for a force")
-        return self
+            yield "per_force", f"{text}: at most {format_size_bytes(_MOST_GROUP)} for a force"
 
-    @model_validator(mode="after")
-    def _check_order(self) -> Self:
+    def _order_problems(self) -> Problems:
         if self.check and (self.random or not self.writes):
             why = "records at random places" if self.random else f"{self.method} writes no records, which"
-            raise KeyProblem("check", f"{why} cannot be read back: write check = false")
+            yield "check", f"{why} cannot be read back: write check = false"
         if self.per_force > 1 and not self.writes:
-            raise KeyProblem("per_force", f"{self.method} writes no records: remove it")
+            yield "per_force", f"{self.method} writes no records: remove it"
         if self.most is not None and self.groups is None:
-            raise KeyProblem("most", "it is the most that `groups` write: add groups, or remove it")
-        return self
+            yield "most", "it is the most that `groups` write: add groups, or remove it"
 
-    @model_validator(mode="after")
-    def _check_files(self) -> Self:
+    def _files_problems(self) -> Problems:
         if self.files > self.threads:
             text = f"{self.files} files for {counted(self.threads, 'thread')}: each thread writes to one file"
-            raise KeyProblem("files", f"{text}: write threads = {self.files} or more")
+            yield "files", f"{text}: write threads = {self.files} or more"
         least = 2 * self.group_bytes * -(-self.threads // self.files)
         if self.file < least:
-            raise KeyProblem(
+            yield (
                 "file",
                 f"{format_size_bytes(self.file)} is less than two forces of all threads of a file "
                 f"({format_size_bytes(least)}): records would be written over as soon as they are safe: make "
                 "it larger",
             )
         if self.group_commit and (self.method not in ("fdatasync", "fsync") or self.threads == self.files):
-            raise KeyProblem(
+            yield (
                 "group_commit",
                 'a force is shared by threads of one file, with method = "fdatasync" or "fsync": write '
                 "threads above files, or remove group_commit",
             )
-        return self
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from kit.config.tables.phase_table import Name, Op
-from kit.config.toml import KeyProblem, Table
+from kit.config.toml import Problems, Table
 from kit.store.parts import expectation as stored
 
 Names = Annotated[tuple[Name, ...], Field(min_length=1, max_length=20)]
@@ -25,8 +25,7 @@ class Impact(stored.Impact, Table):
     beside: Name | Names
     op: Op = "read"
 
-    @model_validator(mode="after")
-    def _check_phases(self) -> Self:
+    def _problems(self) -> Problems:
         alone, beside = self.sides
         for key, names, other in (("alone", alone, ()), ("beside", beside, alone)):
             for number, name in enumerate(names):
@@ -36,5 +35,4 @@ class Impact(stored.Impact, Table):
                     text = "is there twice: each phase counts once"
                 else:
                     continue
-                raise KeyProblem(key, f"'{name}' {text}")
-        return self
+                yield key, f"'{name}' {text}"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from kit.config.toml import KeyProblem, Table
+from kit.config.toml import Problems, Table
 from kit.store.checks.known_failures import Known
 
 
@@ -21,16 +21,14 @@ class KnownFailure(Known, Table):
     reason: Annotated[str, Field(min_length=1, max_length=300)]
     issue: Annotated[str, Field(max_length=300)] = ""
 
-    @model_validator(mode="after")
-    def _check_until(self) -> Self:
+    def _problems(self) -> Problems:
         if self.until is not None:
             try:
                 ok = date.fromisoformat(self.until).isoformat() == self.until
             except ValueError:
                 ok = False
             if not ok:
-                raise KeyProblem("until", f'"{self.until[:40]}": expected a day, such as "2027-01-31"')
-        return self
+                yield "until", f'"{self.until[:40]}": expected a day, such as "2027-01-31"'
 
 
 class KnownFile(Table):

@@ -28,23 +28,18 @@ _LOCKS = frozenset({"lock", "nolock"})
 # With the client's default values, at which they are not shown (fs/nfs/internal.h, NFS_DEF_AC*).
 _ACTIMEO = {"acregmin": "3", "acregmax": "60", "acdirmin": "30", "acdirmax": "60"}
 # Defaults that /proc/mounts does not show: in effect unless it shows the opposite.
+_SHOWN_WITH_NO = (
+    "ac", "cto", "acl", "rdirplus", "sharecache", "resvport", "exec", "suid", "dev", "lock",
+)  # fmt: skip
 _NOT_SHOWN = {
-    "ac": "noac",
-    "cto": "nocto",
-    "acl": "noacl",
-    "rdirplus": "nordirplus",
-    "sharecache": "nosharecache",
-    "resvport": "noresvport",
+    **{option: f"no{option}" for option in _SHOWN_WITH_NO},
+    **{f"no{option}": option for option in ("fsc", "softreval")},
     "async": "sync",
     "fg": "bg",
-    "exec": "noexec",
-    "suid": "nosuid",
-    "dev": "nodev",
-    "nofsc": "fsc",
-    "nosoftreval": "softreval",
     "lookupcache=all": "lookupcache=none",
-    "lock": "nolock",
 }
+# What the Linux client asks for if rsize and wsize do not say (NFS_MAX_FILE_IO_SIZE), and libnfs.
+MOST_CALL_BYTES = 1 << 20
 # Used by mount.nfs only, not passed to the kernel.
 _MOUNT_NFS_ONLY = frozenset({"retry"})
 _SHOWN_AS = {"lookupcache=positive": "lookupcache=pos", "tcp": "proto=tcp", "nolock": "local_lock=all"}
@@ -112,6 +107,12 @@ def value_of(name: str, options: str) -> str | None:
     """The value of an option in `options` (of /proc/mounts)."""
     shown = dict(option.split("=", 1) for option in options.split(",") if "=" in option)
     return shown.get(name)
+
+
+def call_bytes(name: Literal["rsize", "wsize"], options: tuple[str, ...]) -> int:
+    """The most bytes of a READ or WRITE of the Linux client, with these options."""
+    value = value_of(name, ",".join(options)) or "0"
+    return int(value) if value.strip("0").isdecimal() else MOST_CALL_BYTES
 
 
 def of_family(options: tuple[str, ...], source: str) -> tuple[str, ...]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from kit.config import fio_job
 from kit.config.tables.capacity_table import OpenTable, ReplayTable
 from kit.config.tables.force_table import ForceTable
 from kit.config.tables.soak_table import Soak
 from kit.config.tables.tree_table import Action
-from kit.config.toml import KeyProblem, Setting, Table
+from kit.config.toml import STORED_IF_ANY, STORED_IF_SET, Problems, Setting, Table, stored_unless
 from kit.core.text import counted
 from kit.core.units import DurationNs, SizeBytes, format_duration_ns
 
@@ -37,6 +37,11 @@ _LEAST_BATCHES = 20
 _MOST_COLUMNS, _LEAST_COLUMNS = 4000, 6
 # Of blocks, sampled. A pool of 1 TiB in records of 128 KiB has 8 million.
 MOST_ONE_IN = 1 << 20
+# Keys of loads that read and write.
+_NOT_WITH_METADATA = (
+    "job", "force", "open", "replay", "options", "tiers", "ios", "resumable", "soak", "split_of", "keys",
+    "during",
+)  # fmt: skip
 # What an array is called among devices: in results, and in counters.
 ARRAY = "array"
 
@@ -58,18 +63,14 @@ class ArrayLayout(Table):
 
     level: Level
     chunk: Annotated[SizeBytes, AfterValidator(_check_chunk)] = 512 << 10
-    members: Annotated[int | None, Field(ge=1, le=32, exclude_if=lambda members: members is None)] = None
+    members: Annotated[int | None, Field(ge=1, le=32), STORED_IF_SET] = None
 
-    @model_validator(mode="after")
-    def _check_level(self) -> Self:
+    def _problems(self) -> Problems:
         if self.level == "raid1" and "chunk" in self.model_fields_set:
-            raise KeyProblem("chunk", "raid1 has no chunks, each member has everything: remove it")
+            yield "chunk", "raid1 has no chunks, each member has everything: remove it"
         least = LEAST_MEMBERS[self.level]
         if self.members is not None and self.members < least:
-            raise KeyProblem(
-                "members", f"{self.members}: {self.level} needs at least {counted(least, 'device')}"
-            )
-        return self
+            yield "members", f"{self.members}: {self.level} needs at least {counted(least, 'device')}"
 
 
 class Phase(Table):
@@ -102,33 +103,31 @@ class Phase(Table):
 
     name: Name
     title: str
-    target: Annotated[Target, Field(exclude_if=lambda target: target == "nfs")] = "nfs"
-    devices: Annotated[tuple[str, ...], Field(exclude_if=lambda devices: not devices)] = ()
-    each: Annotated[Literal["in turn", "together"], Field(exclude_if=lambda each: each == "in turn")] = (
-        "in turn"
-    )
-    array: Annotated[ArrayLayout | None, Field(exclude_if=lambda array: array is None)] = None
+    target: Annotated[Target, stored_unless("nfs")] = "nfs"
+    devices: Annotated[tuple[str, ...], STORED_IF_ANY] = ()
+    each: Annotated[Literal["in turn", "together"], stored_unless("in turn")] = "in turn"
+    array: Annotated[ArrayLayout | None, STORED_IF_SET] = None
     job: str = ""
-    force: Annotated[ForceTable | None, Field(exclude_if=lambda force: force is None)] = None
-    metadata: Annotated[Action | None, Field(exclude_if=lambda metadata: metadata is None)] = None
-    open: Annotated[OpenTable | None, Field(exclude_if=lambda table: table is None)] = None
-    replay: Annotated[ReplayTable | None, Field(exclude_if=lambda table: table is None)] = None
+    force: Annotated[ForceTable | None, STORED_IF_SET] = None
+    metadata: Annotated[Action | None, STORED_IF_SET] = None
+    open: Annotated[OpenTable | None, STORED_IF_SET] = None
+    replay: Annotated[ReplayTable | None, STORED_IF_SET] = None
     options: FioOptions = Field(default_factory=dict)
     tiers: tuple[Tier, ...] = ()
     duration: DurationNs
-    ios: Annotated[int | None, Field(ge=1, le=10**8, exclude_if=lambda ios: ios is None)] = None
-    duration_max: Annotated[DurationNs | None, Field(exclude_if=lambda most: most is None)] = None
+    ios: Annotated[int | None, Field(ge=1, le=10**8), STORED_IF_SET] = None
+    duration_max: Annotated[DurationNs | None, STORED_IF_SET] = None
     interval: DurationNs = 1_000_000_000
     log: Literal["auto", "every-io", "histograms"] = "auto"
-    in_order: Annotated[bool, Field(exclude_if=lambda in_order: not in_order)] = False
+    in_order: Annotated[bool, STORED_IF_ANY] = False
     resumable: bool = False
-    during: Annotated[tuple[Expected, ...], Field(exclude_if=lambda during: not during)] = ()
-    soak: Annotated[Soak | None, Field(exclude_if=lambda soak: soak is None)] = None
+    during: Annotated[tuple[Expected, ...], STORED_IF_ANY] = ()
+    soak: Annotated[Soak | None, STORED_IF_SET] = None
     remove: Literal["log", "cache"] | None = None
-    cold: Annotated[bool, Field(exclude_if=lambda cold: not cold)] = False
-    restart: Annotated[RestartKind | None, Field(exclude_if=lambda restart: restart is None)] = None
-    split_of: Annotated[str, Field(exclude_if=lambda name: not name)] = ""
-    keys: Annotated[int | None, Field(ge=1, le=MOST_ONE_IN, exclude_if=lambda keys: keys is None)] = None
+    cold: Annotated[bool, STORED_IF_ANY] = False
+    restart: Annotated[RestartKind | None, STORED_IF_SET] = None
+    split_of: Annotated[str, STORED_IF_ANY] = ""
+    keys: Annotated[int | None, Field(ge=1, le=MOST_ONE_IN), STORED_IF_SET] = None
 
     @property
     def load(self) -> str:
@@ -152,19 +151,10 @@ class Phase(Table):
     def over_nfs(self) -> bool:
         return self.target == "nfs"
 
-    @model_validator(mode="after")
-    def _check_array(self) -> Self:
-        if self.target != "array":
-            if self.array:
-                raise KeyProblem(
-                    "array", 'array is for a phase with target = "array": add that, or remove it'
-                )
-            return self
-        if not self.array:
-            raise KeyProblem("array", 'which array? such as array = { level = "raid0", chunk = "512KiB" }')
-        if "each" in self.model_fields_set:
-            raise KeyProblem("each", "an array is one device, which all members are in: remove it")
-        return self
+    @property
+    def role(self) -> str:
+        """Of its devices; an array is of data devices."""
+        return self.target.partition(":")[2] or "data"
 
     @property
     def load_text(self) -> str:
@@ -172,164 +162,143 @@ class Phase(Table):
         table = self.force or self.open or self.replay
         return table.text if table else self.metadata or self.job
 
-    @model_validator(mode="after")
-    def _check_metadata(self) -> Self:
-        if self.metadata is None:
-            return self
-        if not self.over_nfs:
-            raise KeyProblem("target", f'files are made over NFS, and target = "{self.target}": remove one')
-        for key in (
-            "job",
-            "force",
-            "open",
-            "replay",
-            "options",
-            "tiers",
-            "ios",
-            "resumable",
-            "soak",
-            "split_of",
-            "keys",
-            "during",
-        ):
-            if getattr(self, key):
-                raise KeyProblem(
-                    key, f"{key} is for loads that read and write, and this one has metadata: remove it"
-                )
-        if self.log == "every-io":
-            raise KeyProblem("log", '"every-io" is a log of fio; a phase with metadata counts: remove log')
-        return self
+    def _problems(self) -> Problems:
+        yield from self._array_problems()
+        yield from self._metadata_problems()
+        yield from self._load_problems()
+        yield from self._devices_problems()
+        yield from self._target_problems()
+        yield from self._cold_problems()
+        yield from self._keys_problems()
+        yield from self._soak_problems()
+        yield from self._ios_problems()
+        yield from self._interval_problems()
 
-    @model_validator(mode="after")
-    def _check_load(self) -> Self:
+    def _array_problems(self) -> Problems:
+        if self.target != "array":
+            if self.array:
+                yield "array", 'array is for a phase with target = "array": add that, or remove it'
+            return
+        if not self.array:
+            yield "array", 'which array? such as array = { level = "raid0", chunk = "512KiB" }'
+        if "each" in self.model_fields_set:
+            yield "each", "an array is one device, which all members are in: remove it"
+
+    def _metadata_problems(self) -> Problems:
+        if self.metadata is None:
+            return
+        if not self.over_nfs:
+            yield "target", f'files are made over NFS, and target = "{self.target}": remove one'
+        for key in _NOT_WITH_METADATA:
+            if getattr(self, key):
+                yield key, f"{key} is for loads that read and write, and this one has metadata: remove it"
+        if self.log == "every-io":
+            yield "log", '"every-io" is a log of fio; a phase with metadata counts: remove log'
+
+    def _load_problems(self) -> Problems:
         if self.metadata:
-            return self
+            return
         if self.open or self.replay:
-            return self._checked_open("open" if self.open else "replay")
+            yield from self._open_problems("open" if self.open else "replay")
+            return
         if not self.force:
             if not self.job:
-                raise KeyProblem(
+                yield (
                     "job",
                     'which load? name a fio job beside the workload, or write force = { record = "600B" }',
                 )
-            return self
+            return
         if self.job or self.options:
             key = "job" if self.job else "options"
-            raise KeyProblem(
-                key, f"{key} is for a phase with a fio job, and this one has force: remove one of the two"
-            )
+            yield key, f"{key} is for a phase with a fio job, and this one has force: remove one of the two"
         if self.log == "every-io":
-            raise KeyProblem("log", '"every-io" is a log of fio; a phase with force counts: remove log')
+            yield "log", '"every-io" is a log of fio; a phase with force counts: remove log'
         if self.resumable:
             text = "a phase with force cannot be continued: its records are read back at its end"
-            raise KeyProblem("resumable", f"{text}: remove resumable, or write several shorter phases")
+            yield "resumable", f"{text}: remove resumable, or write several shorter phases"
         if self.force.groups and self.ios:
-            raise KeyProblem("ios", "force.groups says how many I/Os there are: remove one of the two")
-        return self
+            yield "ios", "force.groups says how many I/Os there are: remove one of the two"
 
-    def _checked_open(self, own: str) -> Self:
+    def _open_problems(self, own: str) -> Problems:
         """`own`: open or replay."""
         others = ("job", "force", "options", "ios", "resumable", "soak", "split_of", "in_order")
         for key in (*others, "cold" if self.open else "restart", *({"open", "replay"} - {own})):
             if getattr(self, key):
-                raise KeyProblem(
-                    key, f"{key} does not go with {own}, whose I/Os start at set times: remove it"
-                )
+                yield key, f"{key} does not go with {own}, whose I/Os start at set times: remove it"
         if self.log == "every-io":
-            raise KeyProblem("log", f'"every-io" is a log of fio; a phase with {own} counts: remove log')
+            yield "log", f'"every-io" is a log of fio; a phase with {own} counts: remove log'
         if self.replay:
             if not self.over_nfs:
                 text = f'a capture is of requests over NFS, and target = "{self.target}": remove one'
-                raise KeyProblem("target", text)
-            return self
+                yield "target", text
+            return
         if self.duration < _LEAST_BATCHES * self.interval:
             text = f"a look needs {_LEAST_BATCHES} intervals ({format_duration_ns(self.interval)} each)"
-            raise KeyProblem("interval", f"{text}: make them shorter, or the duration longer")
+            yield "interval", f"{text}: make them shorter, or the duration longer"
         if self.each == "together":
-            raise KeyProblem("each", 'open has a rate of one place: write each = "in turn"')
-        return self
+            yield "each", 'open has a rate of one place: write each = "in turn"'
 
-    @model_validator(mode="after")
-    def _check_devices(self) -> Self:
+    def _devices_problems(self) -> Problems:
         for name in self.devices:
             if self.devices.count(name) > 1:
-                raise KeyProblem("devices", f"'{name}' is named twice: name each device once")
-        return self
+                yield "devices", f"'{name}' is named twice: name each device once"
 
-    @model_validator(mode="after")
-    def _check_target(self) -> Self:
+    def _target_problems(self) -> Problems:
         if not self.on_devices:
             if self.over_nfs and not (self.tiers or self.metadata or self.replay):
-                raise KeyProblem("tiers", 'which tiers may answer? such as tiers = ["l2arc", "disk"]')
+                yield "tiers", 'which tiers may answer? such as tiers = ["l2arc", "disk"]'
             for key in sorted({"devices", "each", "in_order"} & self.model_fields_set):
-                raise KeyProblem(key, f'{key} is for a phase with a target of devices, such as "device:data"')
-            return self
+                yield key, f'{key} is for a phase with a target of devices, such as "device:data"'
+            return
         for key in ("tiers", "remove"):
             if getattr(self, key):
-                raise KeyProblem(key, f'there is no pool in a phase with target = "{self.target}": remove it')
-        return self
+                yield key, f'there is no pool in a phase with target = "{self.target}": remove it'
 
-    @model_validator(mode="after")
-    def _check_cold(self) -> Self:
+    def _cold_problems(self) -> Problems:
         own, whose = ("restart", "restarted") if self.restart else ("cold", "cold")
         if not (self.cold or self.restart):
-            return self
+            return
         if not self.over_nfs:
-            raise KeyProblem(own, f'how caches get warm is seen over NFS, and target = "{self.target}"')
+            yield own, f'how caches get warm is seen over NFS, and target = "{self.target}"'
         if self.remove == "cache":
-            raise KeyProblem("remove", f"without cache devices no L2ARC gets warm: remove this key, or {own}")
+            yield "remove", f"without cache devices no L2ARC gets warm: remove this key, or {own}"
         for key, why in (("ios", "measured again"), ("resumable", "continued"), ("split_of", "a repetition")):
             if getattr(self, key):
-                raise KeyProblem(
-                    key, f"a {whose} phase cannot be {why}, it begins once: remove {key}, or {own}"
-                )
+                yield key, f"a {whose} phase cannot be {why}, it begins once: remove {key}, or {own}"
         if self.restart:
             for key in ("cold", "metadata"):
                 if getattr(self, key):
-                    raise KeyProblem(key, f"what is left after a restart is read: remove {key}, or restart")
-        return self
+                    yield key, f"what is left after a restart is read: remove {key}, or restart"
 
-    @model_validator(mode="after")
-    def _check_keys(self) -> Self:
+    def _keys_problems(self) -> Problems:
         if self.keys and not self.over_nfs:
             text = f'the blocks of requests over NFS are sampled, and this load goes to "{self.target}"'
-            raise KeyProblem("keys", f"{text}: remove keys, or target")
+            yield "keys", f"{text}: remove keys, or target"
         if self.keys and self.resumable:
-            raise KeyProblem("keys", "the sample of a part is lost with its run: remove keys, or resumable")
-        return self
+            yield "keys", "the sample of a part is lost with its run: remove keys, or resumable"
 
-    @model_validator(mode="after")
-    def _check_soak(self) -> Self:
+    def _soak_problems(self) -> Problems:
         if self.soak is None:
-            return self
+            return
         if self.log == "every-io":
-            raise KeyProblem("log", '"every-io" is a line an I/O, for hours: remove it, or soak')
+            yield "log", '"every-io" is a line an I/O, for hours: remove it, or soak'
         if self.duration < 2 * self.soak.row:
             text = f"the first row and the last ({format_duration_ns(self.soak.row)} each) are compared"
-            raise KeyProblem(
-                "duration", f"{text}: at least two are needed; make it longer, or soak.row shorter"
-            )
+            yield "duration", f"{text}: at least two are needed; make it longer, or soak.row shorter"
         if self.soak.row < _LEAST_INTERVALS * self.interval:
             text = f"a row needs {_LEAST_INTERVALS} intervals ({format_duration_ns(self.interval)} each)"
-            raise KeyProblem(("soak", "row"), f"{text}: make it longer, or the intervals shorter")
+            yield ("soak", "row"), f"{text}: make it longer, or the intervals shorter"
         columns = -(-self.duration // self.interval // _MOST_COLUMNS)
         if self.soak.row < (least := _LEAST_COLUMNS * max(columns, 1) * self.interval):
             text = f"a report keeps the counts of {_MOST_COLUMNS} stretches of a phase, and a row needs"
-            raise KeyProblem(
-                ("soak", "row"), f"{text} {_LEAST_COLUMNS}: make it {format_duration_ns(least)} or longer"
-            )
-        return self
+            yield ("soak", "row"), f"{text} {_LEAST_COLUMNS}: make it {format_duration_ns(least)} or longer"
 
-    @model_validator(mode="after")
-    def _check_ios(self) -> Self:
+    def _ios_problems(self) -> Problems:
         if self.ios is None and self.duration_max is not None:
-            raise KeyProblem(
-                "duration_max", "is for a phase with ios, which may take longer: add ios, or remove it"
-            )
+            yield "duration_max", "is for a phase with ios, which may take longer: add ios, or remove it"
         if self.duration_max is not None and self.duration_max < self.duration:
             text = f"less than duration, {format_duration_ns(self.duration)}: make it longer"
-            raise KeyProblem("duration_max", f"{format_duration_ns(self.duration_max)} is {text}")
-        return self
+            yield "duration_max", f"{format_duration_ns(self.duration_max)} is {text}"
 
     @property
     def _counted_by(self) -> str:
@@ -344,17 +313,15 @@ class Phase(Table):
         }
         return " and ".join(key for key, is_there in keys.items() if is_there)
 
-    @model_validator(mode="after")
-    def _check_interval(self) -> Self:
+    def _interval_problems(self) -> Problems:
         if self.interval < 1_000_000 or self.interval % 1_000_000:
-            raise KeyProblem("interval", "interval must be whole milliseconds")
+            yield "interval", "interval must be whole milliseconds"
         if not self.interval <= self.duration:
             text = f"duration must be at least one interval ({format_duration_ns(self.interval)})"
-            raise KeyProblem("duration", f"{text}, found {format_duration_ns(self.duration)}")
+            yield "duration", f"{text}, found {format_duration_ns(self.duration)}"
         if self.in_order and (keys := self._counted_by):
             text = f"latencies are counted with {keys}, and counts have no order"
-            raise KeyProblem("in_order", f"{text}: remove in_order, or {keys}")
+            yield "in_order", f"{text}: remove in_order, or {keys}"
         if self.resumable and self.log == "every-io":
             text = 'a phase with log = "every-io" cannot be continued: that log is lost with fio'
-            raise KeyProblem("resumable", f"{text}: remove one of the two")
-        return self
+            yield "resumable", f"{text}: remove one of the two"

@@ -12,14 +12,14 @@ command = ["systemctl", "reboot"]
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from kit.config.address import HostAddress
 from kit.config.tables.setting_table import Argv
 from kit.config.testbed_devices import Device
-from kit.config.toml import KeyProblem, Table, nearest
+from kit.config.toml import Problems, Table, nearest, stored_unless
 from kit.core.units import DurationNs, SizeBytes
 
 Control = Literal["no-sync", "no-flush", "none"]
@@ -44,12 +44,10 @@ class PowerLoss(Table):
     moments: Annotated[int, Field(ge=1, le=1000)]
     within: Annotated[DurationNs, Field(gt=0)] = 200_000_000
     seed: int = 1
-    workers: Annotated[int, Field(ge=1, le=32, exclude_if=lambda workers: workers == 3)] = 3
-    sizes: Annotated[
-        tuple[SizeBytes, ...], Field(min_length=1, max_length=8, exclude_if=lambda sizes: sizes == _SIZES)
-    ] = _SIZES
-    idle: Annotated[DurationNs, Field(ge=0, exclude_if=lambda idle: idle == 1_000_000_000)] = 1_000_000_000
-    control: Annotated[Control, Field(exclude_if=lambda control: control == "no-sync")] = "no-sync"
+    workers: Annotated[int, Field(ge=1, le=32), stored_unless(3)] = 3
+    sizes: Annotated[tuple[SizeBytes, ...], Field(min_length=1, max_length=8), stored_unless(_SIZES)] = _SIZES
+    idle: Annotated[DurationNs, Field(ge=0), stored_unless(1_000_000_000)] = 1_000_000_000
+    control: Annotated[Control, stored_unless("no-sync")] = "no-sync"
 
     @field_validator("sizes")
     @classmethod
@@ -77,15 +75,13 @@ class Power(Table):
     gone_within: Annotated[DurationNs, Field(gt=0, le=_LONGEST_NS)] = 60_000_000_000
     back_within: Annotated[DurationNs, Field(gt=0, le=_LONGEST_NS)] = 900_000_000_000
 
-    @model_validator(mode="after")
-    def _check_scope(self) -> Self:
+    def _problems(self) -> Problems:
         if self.scope == "server" and self.host == "server":
             text = 'a server without power cannot run `on`: host = "controller", the machine that runs hsp'
-            raise KeyProblem("host", text)
+            yield "host", text
         if self.scope == "server" and self.devices:
             text = 'devices are of scope = "device"; with "server" all devices in it lose their power'
-            raise KeyProblem("devices", f"{text}: remove it")
-        return self
+            yield "devices", f"{text}: remove it"
 
 
 class Restart(Table):
@@ -98,34 +94,33 @@ class Restart(Table):
     back_within: Annotated[DurationNs, Field(gt=0, le=_LONGEST_NS)] = 900_000_000_000
 
 
-def check_restart(restart: Restart | None, server: HostAddress) -> None:
-    """Raises KeyProblem for a testbed whose server cannot be restarted by a run."""
+def restart_problems(restart: Restart | None, server: HostAddress) -> Problems:
+    """Of a testbed whose server cannot be restarted by a run."""
     why = {
         "lab": "the lab's devices are in the memory of its guest, and are lost with it",
         "none": 'server.host = "none" is an appliance, which hsp cannot log into',
         "local": f"the server is {server}, this machine, and hsp would end with it",
     }
     if restart and server.kind in why:
-        raise KeyProblem(("restart",), f"{why[server.kind]}: remove the table")
+        yield "restart", f"{why[server.kind]}: remove the table"
 
 
-def check_power(power: Power | None, server: HostAddress, devices: tuple[Device, ...]) -> None:
-    """Raises KeyProblem for a testbed whose power cannot be cut like this."""
+def power_problems(power: Power | None, server: HostAddress, devices: tuple[Device, ...]) -> Problems:
+    """Of a testbed whose power cannot be cut like this."""
     if power is None:
         return
     if server.kind == "lab":
-        text = "the lab cuts the power of its emulated devices itself: remove the table"
-        raise KeyProblem(("power",), text)
+        yield "power", "the lab cuts the power of its emulated devices itself: remove the table"
     if server.kind == "none" and (power.scope != "server" or power.count):
         key = "count" if power.scope == "server" else "scope"
         text = 'server.host = "none" is an appliance: its devices are not seen, and all of it loses its power'
         what = "remove the key: its NFS write verifier is the proof" if key == "count" else 'scope = "server"'
-        raise KeyProblem(("power", key), f"{text}: {what}")
+        yield ("power", key), f"{text}: {what}"
     if power.scope == "server" and server.kind == "local":
         text = f"the server is {server}, this machine: hsp would lose its own power and could not turn it on"
-        raise KeyProblem(("power", "scope"), f"{text}; run hsp on another machine")
+        yield ("power", "scope"), f"{text}; run hsp on another machine"
     names = [device.name for device in devices]
     for number, name in enumerate(power.devices):
         if name not in names:
             text = f"the testbed has no device '{name}', {nearest(name, names, 'devices')}"
-            raise KeyProblem(("power", "devices", number), text)
+            yield ("power", "devices", number), text

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from kit.config.toml import KeyProblem, Table
+from kit.config.toml import Problems, Table, stored_unless
 from kit.core.sample_size import sample_needed
 from kit.core.units import DurationNs, SizeBytes
 
@@ -63,7 +63,7 @@ class Precondition(Table):
 
     method: Literal["snia", "fills", "purge", "none"]
     fills: Annotated[int, Field(ge=1, le=100)] | None = None
-    filled: Annotated[Part, Field(exclude_if=lambda filled: filled == WHOLE)] = WHOLE
+    filled: Annotated[Part, stored_unless(WHOLE)] = WHOLE
     # Not strict: after a validator of mode "before", pydantic gets Python lists.
     roles: Annotated[tuple[Role, ...], Field(strict=False, min_length=1)] | None = None
     purge: Literal["auto", "format", "sanitize", "discard"] = "auto"
@@ -77,29 +77,25 @@ class Precondition(Table):
     ios: Annotated[int, Field(ge=sample_needed(0.99), le=1_000_000)] = 4000
     budget: Budget = Budget()
 
-    @model_validator(mode="after")
-    def _check_keys_together(self) -> Self:
+    def _problems(self) -> Problems:
         if self.method == "fills" and self.fills is None:
-            raise KeyProblem(
-                "fills", 'method = "fills" needs fills = N, how many times the devices are filled'
-            )
+            yield "fills", 'method = "fills" needs fills = N, how many times the devices are filled'
         if self.method != "fills" and self.fills is not None:
             text = f'fills = {self.fills} is for method = "fills", found method = "{self.method}": remove it'
-            raise KeyProblem("fills", text)
+            yield "fills", text
         if not self.writes and self.filled != WHOLE:
             text = f'filled = "{self.filled}" is for a method that writes, found method = "none": remove it'
-            raise KeyProblem("filled", text)
+            yield "filled", text
         for name in ("block", "read_block"):
             value = getattr(self, name)
             if value % _SECTOR or value > 1 << 20:
-                raise KeyProblem(name, f"{value} bytes: a multiple of 512, at most 1MiB, is needed")
+                yield name, f"{value} bytes: a multiple of 512, at most 1MiB, is needed"
         if self.round_size is not None and self.round_size % self.block:
-            raise KeyProblem("round_size", f"{self.round_size} bytes is no multiple of block = {self.block}")
+            yield "round_size", f"{self.round_size} bytes is no multiple of block = {self.block}"
         for name in ("roles", "tracked"):
             listed = getattr(self, name) or ()
             if len(set(listed)) < len(listed):
-                raise KeyProblem(name, f"lists a value twice: {', '.join(listed)}")
-        return self
+                yield name, f"lists a value twice: {', '.join(listed)}"
 
     @property
     def writes(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, field_validator
 
-from kit.config.toml import KeyProblem, Table
+from kit.config.toml import Table
 from kit.core.text import safe_text
 
 PLACEHOLDER = "{value}"
@@ -90,12 +90,3 @@ class Setting(Table):
     def argv_for(self, value: str) -> list[str]:
         """The command that sets `value`."""
         return [word.replace(PLACEHOLDER, value) for word in self.set]
-
-
-def check_setting_names(settings: tuple[Setting, ...]) -> None:
-    """Raises KeyProblem for two settings of one name."""
-    names = [setting.name for setting in settings]
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            text = f"two settings are called '{name}': give each its own name"
-            raise KeyProblem(("setting", number, "name"), text)

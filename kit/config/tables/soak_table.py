@@ -28,8 +28,7 @@ class Soak(Table):
     temperature_max: Annotated[float, Field(gt=0, le=150)] | None = None
 
     @property
-    def has_limits(self) -> bool:
-        """Whether anything stops the load."""
-        return any(
-            limit is not None for limit in (self.written_max, self.endurance_max, self.temperature_max)
-        )
+    def limits(self) -> list[str]:
+        """The keys of what stops the load."""
+        keys = ("written_max", "endurance_max", "temperature_max")
+        return [key for key in keys if getattr(self, key) is not None]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from kit.config.fio_job import FioJob
-from kit.config.toml import KeyProblem, Table
+from kit.config.toml import STORED_IF_SET, Problems, Table
 from kit.config.tree_shape import MOST_BYTES, MOST_DIRECTORIES, MOST_FILES, Shape, even
 from kit.core.units import SizeBytes, commas, format_size_bytes
 
@@ -28,8 +28,8 @@ class Tree(Table):
     workload that has each file and its size, instead (kit.config.tree_shape).
     """
 
-    files: Annotated[int | None, Field(ge=1, le=MOST_FILES, exclude_if=lambda files: files is None)] = None
-    list: Annotated[str | None, Field(min_length=1, exclude_if=lambda name: name is None)] = None
+    files: Annotated[int | None, Field(ge=1, le=MOST_FILES), STORED_IF_SET] = None
+    list: Annotated[str | None, Field(min_length=1), STORED_IF_SET] = None
     depth: Annotated[int, Field(ge=0, le=16)] = 1
     width: Annotated[int, Field(ge=1, le=1000)] = 10
     size: SizeBytes = 4 << 10
@@ -49,28 +49,32 @@ class Tree(Table):
         return int((self.files or 0) * mean)
 
     @property
+    def least_and_most_bytes(self) -> tuple[int, int]:
+        """Of a file."""
+        return self.size, self.most_bytes
+
+    @property
     def directories(self) -> int:
         """With the one that all are in."""
         return sum(self.width**level for level in range(self.depth + 1))
 
-    @model_validator(mode="after")
-    def _check_limits(self) -> Self:
+    def _problems(self) -> Problems:
         if self.files is None and self.list is None:
-            raise KeyProblem("files", 'how many? such as files = 1000, or list = "files.txt" instead')
+            yield "files", 'how many? such as files = 1000, or list = "files.txt" instead'
         if self.list is not None and (more := self.model_fields_set & _OF_EVEN):
-            raise KeyProblem(min(more), "the list has files, directories and sizes of its own: remove it")
+            yield min(more), "the list has files, directories and sizes of its own: remove it"
         if self.directories > MOST_DIRECTORIES:
             text = f"{self.width} directories in each, {self.depth} deep, are {commas(self.directories)}"
-            raise KeyProblem("depth", f"{text}: at most {commas(MOST_DIRECTORIES)}; make one of them smaller")
+            yield "depth", f"{text}: at most {commas(MOST_DIRECTORIES)}; make one of them smaller"
         key = "size" if self.size_max is None else "size_max"
         if self.most_bytes > MOST_BYTES:
             most = format_size_bytes(MOST_BYTES)
-            raise KeyProblem(key, f"{format_size_bytes(self.most_bytes)}: at most {most} for a file")
+            yield key, f"{format_size_bytes(self.most_bytes)}: at most {most} for a file"
         if self.size_max is not None and not 0 < self.size <= self.size_max:
-            raise KeyProblem(
-                "size_max", f"sizes are from size, {self.size} bytes, to it: make it larger, and size above 0"
+            yield (
+                "size_max",
+                f"sizes are from size, {self.size} bytes, to it: make it larger, and size above 0",
             )
-        return self
 
 
 @dataclass(frozen=True)
@@ -98,28 +102,14 @@ class MetadataJob(FioJob):
         return cls(text, (), action, tree, listed, renames, version)
 
     @property
+    def extent(self) -> Shape | Tree:
+        """What has the numbers and bytes of the files and directories of a client."""
+        return self.listed or self.tree
+
+    @property
     def files(self) -> int:
         """Of each client."""
-        return self.listed.files if self.listed else self.tree.files or 0
-
-    @property
-    def directories(self) -> int:
-        return self.listed.directories if self.listed else self.tree.directories
-
-    @property
-    def depth(self) -> int:
-        return self.listed.depth if self.listed else self.tree.depth
-
-    @property
-    def least_and_most_bytes(self) -> tuple[int, int]:
-        """Of a file."""
-        tree = self.tree
-        return self.listed.least_and_most_bytes if self.listed else (tree.size, tree.most_bytes)
-
-    @property
-    def total_bytes(self) -> int:
-        """Of the files of a client, about."""
-        return self.listed.total_bytes if self.listed else self.tree.total_bytes
+        return self.extent.files or 0
 
     def shape(self, seed: str) -> Shape:
         """Of the tree of a client, which has its own `seed`."""

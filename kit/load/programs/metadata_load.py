@@ -48,15 +48,15 @@ class MetadataLoad(ProgramLoad[MetadataJob]):
 
 def metadata_of(job: MetadataJob, lines: Sequence[Line]) -> Metadata:
     """What was done, by the last line. Raises MeasurementUnknown."""
-    least, most = job.least_and_most_bytes
+    least, most = job.extent.least_and_most_bytes
     with damaged("files and directories"):
         calls = {str(name): int(count) for name, count in lines[-1]["calls"].items()}
         nfs: Counter[str] = Counter()
         for name, op in _CALLS[job.version[0]].items():
             nfs[op] += calls.get(name, 0)
         value = {
-            "action": job.action, "files": job.files, "directories": job.directories,
-            "depth": job.depth, "least_bytes": least, "most_bytes": most, "fsync": job.tree.fsync,
+            "action": job.action, "files": job.files, "directories": job.extent.directories,
+            "depth": job.extent.depth, "least_bytes": least, "most_bytes": most, "fsync": job.tree.fsync,
             "version": job.version, "calls": calls, "expected": dict(nfs),
         }  # fmt: skip
         return Metadata.from_json(value, "the output of the program of files and directories")

@@ -128,10 +128,10 @@ def server(answers: dict[str, Answer]) -> ScriptedHost:
 
 def test_namespaces_come_from_the_controller() -> None:
     host = server({ID_CTRL: CONTROLLER, LIST_ALL: TWO, LIST_NS: ONE})
-    nvme = look_up_nvme(host, NVME)
+    nvme = look_up_nvme(host, NVME.kernel_name)
     assert nvme == Nvme("/dev/nvme0", (1, 2), 0x1F, 0x4, 0xA0000002)
-    assert look_up_nvme(host, SATA) is None
-    assert look_up_nvme(server({"sh": 127}), NVME) is None
+    assert look_up_nvme(host, SATA.kernel_name) is None
+    assert look_up_nvme(server({"sh": 127}), NVME.kernel_name) is None
 
 
 def test_a_controller_that_does_not_answer_is_not_formatted() -> None:

@@ -39,7 +39,7 @@ def test_a_tree_of_a_list_replaces_that_of_the_base_and_fits_too(tmp_path: Path)
     tmp_path.joinpath("files.txt").write_text("1000 a/b\n3 a/c\n")
     made = plan(tmp_path, 'list = "files.txt"')
     jobs = [job for job in made.jobs.values() if isinstance(job, MetadataJob)]
-    assert {(job.files, job.directories, job.total_bytes) for job in jobs} == {(2, 2, 1003)}
+    assert {(job.files, job.extent.directories, job.extent.total_bytes) for job in jobs} == {(2, 2, 1003)}
     # What is measured is another thing with another list.
     tmp_path.joinpath("files.txt").write_text("1000 a/b\n4 a/c\n")
     assert plan(tmp_path, 'list = "files.txt"').digest != made.digest

@@ -37,7 +37,7 @@ def test_what_a_device_has(tmp_path: Path, old: str, new: str, name: str, size: 
     path = tmp_path / "nas.toml"
     path.write_text(NAS.read_text().replace(old, new))
     device = next(each for each in read_testbed(path).device if each.name == name)
-    assert device_memory.dram_bytes(device) == parse_size_bytes(size)
+    assert device_memory.dram_of(device)[0] == parse_size_bytes(size)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_what_is_chosen_is_not_refused(
     for each in plan.testbed.devices("data"):
         # As much as there is room for.
         has_room = each.size > 10**12
-        assert not has_room or held.disk >= 4 * device_memory.dram_bytes(each)
+        assert not has_room or held.disk >= 4 * device_memory.dram_of(each)[0]
 
 
 @pytest.mark.parametrize("more", ["", devices("log", 1, "375GB", "")])

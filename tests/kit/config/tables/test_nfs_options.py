@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from kit.config.tables.nfs_options import (
+    MOST_CALL_BYTES,
     VERSIONS,
     MountOption,
     Version,
+    call_bytes,
     not_in_effect,
     of_family,
     same_as_key,
@@ -144,6 +146,12 @@ def test_keys_become_options_and_rdma_has_its_port() -> None:
 def test_the_value_of_an_option_is_that_of_its_whole_name() -> None:
     assert value_of("addr", V3) == "10.97.0.1" and value_of("proto", V3) == "tcp"
     assert value_of("nconnect", V3) is None and value_of("hard", V3) is None
+
+
+@pytest.mark.parametrize("options", [(), ("hard", "rsize=65536"), ("wsize=0",), ("wsize=x",)])
+def test_without_a_size_the_client_asks_for_as_much_as_a_call_has(options: tuple[str, ...]) -> None:
+    assert call_bytes("wsize", options) == MOST_CALL_BYTES
+    assert call_bytes("wsize", (*options, "wsize=131072")) == 131072
 
 
 @pytest.mark.parametrize("option", ["tcp", "udp", "rdma", "proto=tcp6"])
