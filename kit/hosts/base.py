@@ -25,7 +25,6 @@ _STDERR_LIMIT_BYTES = 1 << 20
 LARGE_LIMIT_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 8
 """For what may be large, such as fio's logs: a part of this machine's memory."""
 _END_BYTES = 64 << 10
-_STOP_DEADLINE_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -148,14 +147,14 @@ class Process(Protocol):
 
 
 @contextmanager
-def stopped_on_error(process: Process) -> Iterator[None]:
+def stopped_on_error(process: Process, deadline_s: float = 60.0) -> Iterator[None]:
     """An error or an interrupt in the block ends the process. The first error is the one to report."""
     try:
         yield
     except BaseException:
         with suppress(KitError):
             if process.running():
-                process.stop(_STOP_DEADLINE_S)
+                process.stop(deadline_s)
         raise
 
 
