@@ -22,7 +22,7 @@ from kit.cli.options import (
 )
 from kit.cli.plan_sweep import files_of, kept_lines, sweep_json, sweep_lines
 from kit.cli.usage import refuse_unused
-from kit.config.lengths import as_set
+from kit.config.overrides import as_set
 from kit.config.tables.tree_table import MetadataJob
 from kit.config.testbed_devices import DRAM_MULTIPLE
 from kit.core import units

@@ -11,8 +11,8 @@ from kit.core.units import format_decimal_bytes, format_duration_s, format_perce
 from kit.lab import expected_duration
 from kit.plan.estimate import RATES_BYTES, PlannedWrites, filled, preconditioned, seconds, written
 from kit.plan.plan import Plan
-from kit.plan.sweep import Build, SweepPlan
-from kit.plan.sweep_build import name_of
+from kit.plan.sweep.builds import Build, SweepPlan
+from kit.plan.sweep.draft import name_of
 from kit.precondition import budget
 from kit.precondition.selection import selected_devices
 from kit.session.agreement import commands

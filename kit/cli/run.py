@@ -16,7 +16,7 @@ import typer
 from kit.cli import complete, options
 from kit.cli.plan_sweep import effort_lines
 from kit.cli.usage import refuse_unused
-from kit.config.lengths import as_set
+from kit.config.overrides import as_set
 from kit.config.testbed import LAB_TESTBED
 from kit.core.errors import ConfigError
 from kit.core.output import say
@@ -24,7 +24,7 @@ from kit.core.progress import Progress
 from kit.lab.image.image import DEFAULT_KERNEL, DEFAULT_SUITE, ImageInputs
 from kit.plan.estimate import seconds
 from kit.plan.known_failures import read_known
-from kit.plan.sweep import SweepPlan
+from kit.plan.sweep.builds import SweepPlan
 from kit.run.resume import sources
 from kit.session.agreement import resuming
 from kit.session.measure import once

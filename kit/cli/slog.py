@@ -34,8 +34,8 @@ from kit.store.manifest import read_manifest
 from kit.store.printed.slog import SlogTest
 from kit.store.stored import Json
 from reports.devices.slog import slog_tests
+from reports.features.slog.write_cache import CacheVerdict, judge
 from reports.output import slog_table
-from reports.verdict.slog_write_cache import CacheVerdict, judge
 
 _WRITES_HELP = "Writes of each size; of large ones, 256 MiB. A p99.9 takes 3688."
 _MOST_REASONS = 5

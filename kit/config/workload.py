@@ -241,7 +241,7 @@ class Workload(Table):
     warmup: Warmup | None = None
     phase: Annotated[tuple[Phase, ...], Field(min_length=1, max_length=50)]
     expect: tuple[Expectation, ...] = ()
-    # Shorter than the workload stands (kit.config.lengths).
+    # Shorter than the workload stands (kit.config.overrides).
     length: Annotated[Literal["smoke", "sanity", "full"], stored_unless("full")] = "full"
     known: Annotated[tuple[KnownFailure, ...], Field(max_length=1000), STORED_IF_ANY] = ()
     fault: Annotated[tuple[Fault, ...], Field(max_length=100), STORED_IF_ANY] = ()

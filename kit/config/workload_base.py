@@ -58,7 +58,7 @@ class WorkloadSource:
     """`document`: the merged content; `files`: the workload's own file first, then its bases.
 
     `sweep`: the tables of its sweep (kit.config.sweep), which the document does not have; `lengths`: those of
-    kit.config.lengths; `min_count`: the most I/Os that an expectation asks for at the chosen length;
+    kit.config.overrides; `min_count`: the most I/Os that an expectation asks for at the chosen length;
     `set_at`: the places of keys that a sweep or an option has set; `expanded`: axes whose values are those
     of the testbed (kit.config.candidates).
     """

@@ -13,7 +13,7 @@ from kit.core.errors import HostError
 from kit.doctor import packages
 from kit.doctor.facts import Unknown
 from kit.doctor.finding import Examination, ExaminedHost, State, Verdict
-from kit.hosts import file_settings
+from kit.hosts import latency_preset
 from kit.recovery import work_directory
 from kit.run.watch import FLOOR_THERE_BYTES
 
@@ -161,7 +161,7 @@ def _c_states(subject: ExaminedHost) -> Verdict:
     if deepest_us < 0:
         raise Unknown(f"invalid exit latency {deepest_us} us")
     severity: State = (
-        "ok" if deepest_us <= file_settings.SHALLOW_US else "note" if deepest_us < _DEEP_US else "warn"
+        "ok" if deepest_us <= latency_preset.SHALLOW_US else "note" if deepest_us < _DEEP_US else "warn"
     )
     return severity, f"{allowed[deepest_us]}, {deepest_us} us to wake"
 
@@ -172,7 +172,7 @@ def _tune(subject: ExaminedHost) -> Verdict:
     paths = facts.paths(re.escape(CPU) + "/(cpufreq|intel_pstate|cpu0)/.*")
     texts = {path: facts.optional(path) for path in paths}
     try:
-        files = file_settings.latency_preset({path: text for path, text in texts.items() if text})
+        files = latency_preset.files_to_set({path: text for path, text in texts.items() if text})
     except HostError as error:
         raise Unknown(error.message) from None
     changes = dict.fromkeys(
@@ -180,7 +180,7 @@ def _tune(subject: ExaminedHost) -> Verdict:
         for each in files
         if each.before != each.value
     )
-    missing = file_settings.lacking(files)
+    missing = latency_preset.lacking(files)
     said = "; ".join(["; ".join(changes) or "it would change nothing", *([missing] if missing else [])])
     return "ok" if files and not changes else "note", said
 

@@ -15,8 +15,8 @@ from kit.core.errors import SafetyRefusal
 from kit.hosts.base import DEFAULT_DEADLINE_S, CommandResult, Host, Process
 from kit.hosts.wrapped import WrappedHost
 from kit.observe import probe_cost, served
-from kit.observe.guard import GUARD
 from kit.observe.local import FIND_CALLS
+from kit.observe.removal_guard import GUARD
 from kit.recovery import work_directory
 from kit.trace import nfsd_tracer
 from kit.zfs import scrub_status

@@ -32,9 +32,9 @@ from kit.observe import local as local_calls
 from kit.observe.activity import EVERY_S, Activity
 from kit.observe.asked import Asked
 from kit.observe.counters import Around
-from kit.observe.guard import guarded
 from kit.observe.looking import LookingHost
 from kit.observe.probe_cost import ProbeCost
+from kit.observe.removal_guard import guarded
 from kit.observe.served import FAILED, Served
 from kit.recovery import clean, host_undos, registry, undo, work_directory
 from kit.recovery.journal import Journal, Leftover

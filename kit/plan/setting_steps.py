@@ -11,9 +11,11 @@ from kit.config.testbed import client_key
 from kit.devices import write_cache
 from kit.devices.write_cache import WriteCache
 from kit.hosts import file_settings as host_settings
+from kit.hosts import latency_preset
 from kit.hosts.base import Command
-from kit.hosts.file_settings import PLANNED_PRESET, CommandSetting, PresetFile
+from kit.hosts.file_settings import CommandSetting
 from kit.hosts.identity import HostIdentity
+from kit.hosts.latency_preset import PLANNED_PRESET, PresetFile
 from kit.plan.names import Names
 from kit.plan.plan import Plan
 from kit.plan.step import ANY_HOST, Step
@@ -45,7 +47,7 @@ def planned(plan: Plan, names: Names) -> Iterator[Step]:
     yield from (step for _, step in set_files((each, "none") for each in wanted))
     if host.tune == "latency":
         schedulers = [
-            host_settings.PresetFile(each.name, each.path, each.value, "mq-deadline")
+            latency_preset.PresetFile(each.name, each.path, each.value, "mq-deadline")
             for each in host_settings.planned({"scheduler": "none"}, used)
         ]
         of_server = [each for each in (*PLANNED_PRESET, *schedulers) if each.name not in host.files]
@@ -135,12 +137,12 @@ def set_preset(
         if each.before != each.value:
             kinds.setdefault((each.name, each.value), []).append(each)
     for (name, value), all_of_kind in kinds.items():
-        for first in range(0, len(all_of_kind), host_settings.MOST_FILES):
-            some = all_of_kind[first : first + host_settings.MOST_FILES]
+        for first in range(0, len(all_of_kind), latency_preset.MOST_FILES):
+            some = all_of_kind[first : first + latency_preset.MOST_FILES]
             action = host_undos.UndoPreset(
                 files=[host_undos.PresetValue(path=each.path, value=each.before) for each in some],
                 set=value,
                 **asdict(host),
             )
-            commands = tuple(host_settings.write_preset({each.path: value for each in some}))
+            commands = tuple(latency_preset.write_preset({each.path: value for each in some}))
             yield Step(f"tune {name} of the host", key, commands, action, {"value": value})

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kit.config.workload import TUNABLE
 from kit.core.text import safe_text
-from kit.hosts import file_settings
+from kit.hosts import file_settings, latency_preset
 from kit.hosts.base import Host
 from kit.hosts.identity import HostIdentity, read_identity
 from kit.recovery import work_directory
@@ -126,16 +126,16 @@ class PresetValue(BaseModel):
     """`value`: what was in the file before the run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-    path: Annotated[str, Field(pattern=file_settings.PRESET_PATH)]
-    value: Annotated[str, Field(pattern=file_settings.PRESET_VALUE)]
+    path: Annotated[str, Field(pattern=latency_preset.PRESET_PATH)]
+    value: Annotated[str, Field(pattern=latency_preset.PRESET_VALUE)]
 
 
 class UndoPreset(Action):
     """Files of one kind of a preset, which all were set to `set`. `machine_id`, `boot_id`: as in Tunable."""
 
     kind = "preset"
-    files: Annotated[list[PresetValue], Field(min_length=1, max_length=file_settings.MOST_FILES)]
-    set: Annotated[str, Field(pattern=file_settings.PRESET_VALUE)]
+    files: Annotated[list[PresetValue], Field(min_length=1, max_length=latency_preset.MOST_FILES)]
+    set: Annotated[str, Field(pattern=latency_preset.PRESET_VALUE)]
     machine_id: str
     boot_id: str
 
@@ -144,16 +144,16 @@ class UndoPreset(Action):
         return f"set {self.files[0].path}{more} back to {', '.join(sorted({f.value for f in self.files}))}"
 
     def undo(self, host: Host) -> None:
-        found = file_settings.contents(host, [each.path for each in self.files])
+        found = latency_preset.contents(host, [each.path for each in self.files])
         changed = [each for each in self.files if found.get(each.path) != each.value]
         own = {each.path: each.value for each in changed if found.get(each.path) == self.set}
         foreign = [each.path for each in changed if each.path not in own]
         if changed and (why := not_ours(host, self, is_set=bool(own))):
             raise LeftAlone(f"{changed[0].path} on {host.name} is not as before and was left so: {why}")
-        for command in file_settings.write_preset(own):
+        for command in latency_preset.write_preset(own):
             command.run(host, check=False)
         if own:
-            file_settings.check_preset(host, own)
+            latency_preset.check_preset(host, own)
         if foreign:
             is_now = safe_text(found.get(foreign[0], "not there"))[:60]
             raise LeftAlone(
@@ -162,7 +162,7 @@ class UndoPreset(Action):
             )
 
     def commands(self) -> list[list[str]]:
-        back = file_settings.write_preset({each.path: each.value for each in self.files})
+        back = latency_preset.write_preset({each.path: each.value for each in self.files})
         return [[*command.argv, f"(and type: {command.input})"] for command in back]
 
     def changes(self) -> list[tuple[list[str], str]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
-from kit.config import device_model, lengths, need, sweep, testbed, workload
+from kit.config import device_model, need, overrides, sweep, testbed, workload
 from kit.core.errors import ConfigError
 from kit.store.manifest import Manifest
 from kit.store.printed.gallery import Gallery
@@ -42,7 +42,7 @@ def _workload() -> Schema:
         "lengths": {
             "type": "object",
             "description": "Keys of --set for shorter runs: hsp run --length smoke.",
-            "properties": {name: {"type": "object"} for name in lengths.LENGTHS if name != lengths.FULL},
+            "properties": {name: {"type": "object"} for name in overrides.LENGTHS if name != overrides.FULL},
             "additionalProperties": False,
         },
         "expect": {"type": "array", "items": {"anyOf": [each["items"] for each in expectations]}},

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.config.candidates import with_candidates
-from kit.config.lengths import split, with_length, with_sets
+from kit.config.overrides import split, with_length, with_sets
 from kit.config.sweep import AxisExpectation, read_sweep
 from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.config.toml import nearest, printable
@@ -17,8 +17,9 @@ from kit.config.workload import Workload, workload_of
 from kit.config.workload_base import WORKLOADS, WorkloadSource, find_workload, read_source
 from kit.plan.known_failures import checks_of, refuse_unknown
 from kit.plan.plan import Plan, make_plan
-from kit.plan.sweep import SweepPlan, check_values, plan_sweep
-from kit.plan.sweep_build import used
+from kit.plan.sweep.builds import SweepPlan, plan_sweep
+from kit.plan.sweep.check_values import check_values
+from kit.plan.sweep.draft import used
 from kit.session.slog.target import with_only
 
 _LAB = "-testbed.toml"

@@ -17,8 +17,8 @@ from kit.core.output import check_target, emit_text, say
 from kit.core.progress import Progress
 from kit.core.seed import RUN_ID, seed_of_build
 from kit.core.units import utc_now
-from kit.plan.sweep import Build, SweepPlan
-from kit.plan.sweep_build import name_of
+from kit.plan.sweep.builds import Build, SweepPlan
+from kit.plan.sweep.draft import name_of
 from kit.precondition import selection
 from kit.recovery import registry
 from kit.recovery.journal import read_journal

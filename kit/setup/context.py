@@ -9,7 +9,7 @@ from functools import partial
 
 from kit.core.progress import Progress
 from kit.hosts.base import CommandResult, Host
-from kit.nfs import server_restart
+from kit.nfs import restarted_by_others
 from kit.plan.names import Names
 from kit.plan.plan import Plan
 from kit.plan.step import Step
@@ -89,7 +89,7 @@ class Context:
         if not (over_nfs and self.site.server):
             return nullcontext()
         note = partial(self.record.add_problems, "server-activity")
-        return server_restart.named(self.site.server, self.names.path, note, restarts=restarts)
+        return restarted_by_others.named(self.site.server, self.names.path, note, restarts=restarts)
 
     def send(self, step: Step, *, check: bool = True) -> list[CommandResult]:
         """Execute the step's commands. Raises HostError; CommandFailed only with `check`."""

@@ -13,9 +13,11 @@ from typing import Literal
 from kit.core.errors import ConfigError, HostError, SafetyRefusal
 from kit.devices.write_cache import ToolName, Value, WriteCache, tool_of
 from kit.hosts import file_settings as host_settings
+from kit.hosts import latency_preset
 from kit.hosts.base import Host, HostLost
-from kit.hosts.file_settings import CommandSetting, PresetFile
+from kit.hosts.file_settings import CommandSetting
 from kit.hosts.identity import HostIdentity, read_identity
+from kit.hosts.latency_preset import PresetFile
 from kit.instruments import server_activity
 from kit.plan import setting_steps
 from kit.precondition import purge
@@ -207,14 +209,14 @@ def _tune(run: Context) -> None:
         is_server = key == "server"
         own = run.plan.workload.host.files if is_server else {}
         paths = tuple(run.site.device_paths.values()) if is_server and "scheduler" not in own else ()
-        files = host_settings.latency_preset(host_settings.read_preset(host, paths), own)
-        if missing := host_settings.lacking(files, own):
+        files = latency_preset.files_to_set(latency_preset.read_preset(host, paths), own)
+        if missing := latency_preset.lacking(files, own):
             run.record.add_notes(f"host.tune: {host.name} has {missing}: that part of it stayed as before.")
         for step in setting_steps.set_preset(files, key, identity):
             with run.step(step):
                 run.send(step, check=False)
                 for command in step.commands:
-                    host_settings.check_preset(host, dict.fromkeys(command.argv[1:], command.input))
+                    latency_preset.check_preset(host, dict.fromkeys(command.argv[1:], command.input))
         _keep_preset(run, host, files, "server" if is_server else "clients")
 
 
@@ -239,7 +241,7 @@ def _keep_preset(
 def _read_preset(host: Host, values: Mapping[str, str], _: Host) -> str:
     """The value of all these files, or the first that another one has."""
     try:
-        found = host_settings.contents(host, values)
+        found = latency_preset.contents(host, values)
     except HostLost:
         # The load of a lost client is a problem of the phase; results of the others are kept.
         return "not known, as the host is lost"

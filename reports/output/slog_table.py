@@ -10,7 +10,7 @@ from kit.store.labels import EMULATED
 from kit.store.printed.slog import FLUSHED, JOURNAL, THREADS, SlogTest
 from kit.store.stored import Json
 from reports.features.slog import rows
-from reports.verdict.slog_write_cache import CacheVerdict
+from reports.features.slog.write_cache import CacheVerdict
 
 _BESIDE = (4 << 10, 64 << 10)
 _BESIDE_HEAD = (

@@ -17,12 +17,12 @@ from kit.store.parts.power_loss import PowerLossResult
 from kit.store.sheet import SheetValue
 from reports.devices.prices import count_of, price_of
 from reports.features.power_loss import judge as power_loss
+from reports.features.slog import write_cache
 from reports.sheet.evidence import uses
 from reports.sheet.facts import DriveFacts, line, unknown
 from reports.sheet.latencies import Line
 from reports.sheet.words import REQUIRED
 from reports.statistics import proportion
-from reports.verdict import slog_write_cache
 
 DRIVE, SAFETY, WEAR, PRICE = "The drives", "Power loss", "Endurance", "Price, and disks"
 NAMES = {"log": "Log device", "cache": "L2ARC device"}
@@ -99,7 +99,7 @@ def _power_loss(facts: DriveFacts, asked: bool) -> SheetValue:
         return unknown(f"power losses show nothing: {judged[0].outcomes[0].text}")
     note = "no run cut the power of such a drive"
     if facts.source.slog:
-        timing = slog_write_cache.judge(facts.source.slog[0])
+        timing = write_cache.judge(facts.source.slog[0])
         note = f"hsp slog: {timing.sentence} Timing is evidence, no proof"
     return SheetValue(text="not tested", note=note)
 

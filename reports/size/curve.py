@@ -19,8 +19,9 @@ from kit.core.text import counted
 from kit.core.units import format_binary_bytes, format_iec
 from kit.store.printed.sizing import CacheSize, EstimatedPart, SmallBlocks, SpecialSize
 from reports.size.arc import BELOW, DRAM, L2ARC
+from reports.size.reads_in_turn import in_turn, most_read
 from reports.size.simulate import Counts, Simulated, groups_by_hash, groups_of, simulate, stretches_of
-from reports.size.trace import GROUPS, STRETCHES, WARM_PART, BlockTrace, CacheServer, Integers
+from reports.size.trace import GROUPS, STRETCHES, BlockTrace, CacheServer, Integers
 from reports.statistics.student import t_critical
 
 # With 95 % confidence.
@@ -32,8 +33,8 @@ _FEWEST_BLOCKS, _FEWEST_READS = 64, 1000
 _MOST_OPEN = 0.02
 # Of the number of all reads in a sample: standard errors, by groups, that it may be from what is expected.
 _MOST_MISSING = 2
-# Of the reads. Intervals are counted in so many classes; standard errors of a class are no excess.
-_MOST_IN_TURN, _CLASSES, _NOISE = 0.05, 20, 3
+# Of the reads.
+_MOST_IN_TURN = 0.05
 _ARC_STEPS = (0.25, 0.5, 1, 2, 4, 8, 16)
 _MOST_L2ARC = 8
 # special_small_blocks is 1 MiB at most, as a power of two (zfsprops(7)).
@@ -306,32 +307,6 @@ class _Estimates:
         told = measured[self.trace.counts] if measured is not None else np.array([], dtype=np.int8)
         told = told[told >= 0]
         return float((told == BELOW).mean()) if told.size else None
-
-
-def in_turn(trace: BlockTrace) -> float:
-    """The part of the reads that count whose blocks are asked for at equal intervals, as by a scan.
-
-    Blocks that are asked for independently of each other, each at a rate of its own, have intervals with a
-    density that falls (a mixture of exponentials: the independent reference model). What is above that.
-    """
-    by_block = np.argsort(trace.block, kind="stable")
-    again = by_block[1:][np.diff(trace.block[by_block]) == 0]
-    before = by_block[:-1][np.diff(trace.block[by_block]) == 0]
-    intervals = (trace.place[again] - trace.place[before])[trace.counts[again]]
-    found = np.histogram(intervals, _CLASSES, (0, 1))[0].astype(np.float64)
-    least = np.minimum.accumulate(found)
-    above = np.clip(found - least - _NOISE * np.sqrt(least), 0, None)
-    return float(above.sum() / max(trace.counts.sum(), 1))
-
-
-def most_read(trace: BlockTrace, room_bytes: float) -> float:
-    """Of the reads that count, those of the blocks that were read most before, as many as have room."""
-    before = trace.is_read & (trace.place < WARM_PART)
-    reads_of = np.bincount(trace.block[before], minlength=trace.bytes_of.size)
-    order = np.argsort(-reads_of, kind="stable")
-    kept = np.zeros(order.size, bool)
-    kept[order[np.cumsum(trace.bytes_of[order]) <= room_bytes / trace.one_in]] = True
-    return float(kept[trace.block[trace.counts]].mean()) if trace.counts.any() else 0.0
 
 
 def _variance(left: Counts, whole: float, fitted: int) -> float:

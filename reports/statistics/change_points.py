@@ -21,7 +21,7 @@ level that goes up and comes back is seen, which plain binary segmentation misse
   side by side on one level.
 - A level that scatters more than the others is held against its own scatter (Welch).
 - Without a degree of freedom nothing is found: what the next run would give is not known.
-- All of this holds for runs that do not depend on each other: reports.statistics.explanations.
+- All of this holds for runs that do not depend on each other: reports.trend.jump_slope_or_wander.
 """
 
 from __future__ import annotations

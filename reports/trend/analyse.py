@@ -15,9 +15,9 @@ from kit.store.summary import Range
 from reports.comparison import comparability
 from reports.comparison.each_once import EachOnce
 from reports.statistics.change_points import ALPHA, FEWEST, FoundChanges, runs_to_find
-from reports.statistics.explanations import Explained, Fit, explain
 from reports.statistics.ratios import ERRORS_95, Realisation, around
 from reports.trend.check_history import History, histories
+from reports.trend.jump_slope_or_wander import Explained, Fit, explain
 from reports.trend.recorded_changes import Mark, marked_keys, marks_of, version_labels
 from reports.trend.trend_point import BYTES, RATE, FigureAtPoint, Key, TrendPoint
 

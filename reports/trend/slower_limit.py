@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from reports.comparison.slower_limit import chosen, told
-from reports.statistics.explanations import runs_to_tell
 from reports.trend.analyse import MOST_RUNS, Trend, TrendLine
+from reports.trend.jump_slope_or_wander import runs_to_tell
 from reports.trend.sentences import name_of, ratio_text
 
 Outcome = Literal["holds", "fails", "open"]

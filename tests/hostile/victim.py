@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from kit.config.workload import TUNABLE
 from kit.devices import clear_label, partition, write_cache
 from kit.devices.array import node_of
-from kit.hosts import file_settings
+from kit.hosts import file_settings, latency_preset
 from kit.nfs import server_threads
 from kit.recovery.action import names_of
 from kit.trace import nfsd_tracer
@@ -68,7 +68,7 @@ def _cat(argv: tuple[str, ...]) -> bool:
 
 
 def _of_preset(paths: Sequence[str]) -> bool:
-    return bool(paths) and all(re.fullmatch(file_settings.PRESET_PATH, each) for each in paths)
+    return bool(paths) and all(re.fullmatch(latency_preset.PRESET_PATH, each) for each in paths)
 
 
 def _tee(argv: tuple[str, ...]) -> bool:
@@ -200,7 +200,7 @@ def _is_value(path: str, text: str) -> bool:
     if _PARAMETER.fullmatch(path):
         return bool(_NUMBER.fullmatch(text))
     if _of_preset([path]):
-        return text.endswith("\n") and bool(re.fullmatch(file_settings.PRESET_VALUE, text[:-1]))
+        return text.endswith("\n") and bool(re.fullmatch(latency_preset.PRESET_VALUE, text[:-1]))
     return text.endswith("\n") and bool(re.fullmatch(file_settings.VALUE, text[:-1]))
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from kit.run.power.records import Acknowledged, RecordLayout, judge
 from kit.store.manifest import Manifest, PowerLoss
 from reports.features.power_loss import judge as power_loss
+from reports.features.slog.write_cache import judge as judge_timing
 from reports.verdict.flushes import flush_outcomes
-from reports.verdict.slog_write_cache import judge as judge_timing
 from tests.reports.slog import slog_test
 from tests.reports.verdict.test_flushes import of_vdevs
 from tests.truth.trials import Trial

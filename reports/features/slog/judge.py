@@ -10,11 +10,11 @@ from kit.store.printed.slog import SlogRow
 from kit.store.summary import Row, Summary
 from reports.devices.slog import slog_tests
 from reports.features.feature import Feature, Judged
-from reports.verdict import slog_write_cache
+from reports.features.slog import write_cache
 
 
 def _judged(manifest: Manifest, _: Latency, __: Sequence[Row]) -> Judged:
-    found = [(test, slog_write_cache.judge(test)) for test in slog_tests(manifest)]
+    found = [(test, write_cache.judge(test)) for test in slog_tests(manifest)]
     rows = [
         SlogRow(device=test.device.name, code=cache.code, sentence=cache.sentence, why=cache.why)
         for test, cache in found

@@ -8,7 +8,7 @@ import pytest
 
 from kit.config.testbed import LAB_TESTBED
 from kit.core.errors import ConfigError
-from kit.plan.sweep import SweepPlan
+from kit.plan.sweep.builds import SweepPlan
 from kit.session.side import Side
 
 ROOT = Path(__file__).parents[3]

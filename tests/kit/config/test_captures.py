@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.config.lengths import with_sets
+from kit.config.overrides import with_sets
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import Workload, workload_of
 from kit.config.workload_base import WORKLOADS, read_source

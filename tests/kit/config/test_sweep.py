@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.config.lengths import with_sets
+from kit.config.overrides import with_sets
 from kit.config.sweep import class_of, read_sweep
 from kit.config.workload import workload_of
 from kit.config.workload_base import WORKLOADS, read_source

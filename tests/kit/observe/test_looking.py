@@ -6,9 +6,9 @@ import pytest
 
 from kit.core.errors import SafetyRefusal
 from kit.observe import probe_cost
-from kit.observe.guard import command
 from kit.observe.local import FIND_CALLS
 from kit.observe.looking import LookingHost, is_read
+from kit.observe.removal_guard import command
 from kit.trace import nfsd_tracer
 from tests.fakes import ScriptedHost
 

@@ -9,7 +9,7 @@ import pytest
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload_base import WORKLOADS
 from kit.core.errors import ConfigError
-from kit.plan.sweep import SweepPlan
+from kit.plan.sweep.builds import SweepPlan
 from kit.session.side import Side
 
 HEAD = 'format = 1\nname = "mine"\ntitle = "Mine"\nbase = "top-speeds"\nprecondition.method = "none"\n'

@@ -8,8 +8,8 @@ import pytest
 
 from kit.core.errors import ConfigError
 from kit.store.printed.slog import SlogTest
+from reports.features.slog.write_cache import judge
 from reports.output import slog_table
-from reports.verdict.slog_write_cache import judge
 from tests.reports.slog import slog_test
 
 

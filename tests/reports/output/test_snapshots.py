@@ -20,13 +20,13 @@ from kit.store.sheet import Sheet
 from kit.store.summary import Summary
 from reports.analysis.headline import headline
 from reports.comparison.compare import compare
+from reports.features.slog.write_cache import judge
 from reports.output import comparison_table, sheet_table, slog_table, trend_table
 from reports.output.junit import junit, series_junit
 from reports.output.result_table import result_lines
 from reports.output.series_table import comparison_lines, series_lines
 from reports.series.compare import compare_series
 from reports.trend.analyse import trend_of
-from reports.verdict.slog_write_cache import judge
 from tests.reports import candidates, synthetic, synthetic_series
 from tests.reports.candidates import need
 from tests.reports.comparison.test_compare import make_side

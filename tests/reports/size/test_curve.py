@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from kit.store.printed.sizing import CacheSize, EstimatedPart
-from reports.size.curve import in_turn, knee, sizing_of
+from reports.size.curve import knee, sizing_of
+from reports.size.reads_in_turn import in_turn
 from reports.size.trace import BlockTrace
 from reports.size.words import headline, is_known, notes, words
 from tests.reports.size import loads

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from kit.config.lengths import with_sets
+from kit.config.overrides import with_sets
 from kit.config.workload_base import WORKLOADS, read_source
 from kit.session.presentation import code_of
 from kit.store.load.open_loop import CapacitySearch

@@ -17,9 +17,9 @@ from kit.session import schemas
 from kit.session.packs import gallery as session
 from kit.session.packs.gallery import gallery
 from kit.store.printed.slog import SIZES
+from reports.features.slog import write_cache
 from reports.output import slog_table
 from reports.page import gallery_page
-from reports.verdict import slog_write_cache
 from tests.conftest import Called
 from tests.kit.pack import packs
 from tests.kit.pack.packs import Json, changed, of_pool, of_slog, put
@@ -90,7 +90,7 @@ def test_a_run_of_hsp_slog_has_a_row_for_each_of_its_forced_writes(tmp_path: Pat
 def line(**more: Any) -> str:
     """As `hsp slog --format row` prints it."""
     test = slog_test("write back", lambda size: 10 + size / 4096, lambda size: 700 + size / 4096)
-    return json.dumps(slog_table.row(test, slog_write_cache.judge(test)) | more)
+    return json.dumps(slog_table.row(test, write_cache.judge(test)) | more)
 
 
 def test_lines_of_hsp_slog_are_rows_that_are_not_ranked(tmp_path: Path) -> None:

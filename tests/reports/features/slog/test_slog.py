@@ -12,7 +12,7 @@ from kit.store.summary import Summary
 from reports.devices.slog import slog_tests
 from reports.features.slog.judge import FEATURE
 from reports.features.slog.rows import identity, state
-from reports.verdict.slog_write_cache import judge
+from reports.features.slog.write_cache import judge
 from tests.reports import slog, synthetic
 
 

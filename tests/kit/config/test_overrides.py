@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.config.lengths import LENGTHS, as_set
+from kit.config.overrides import LENGTHS, as_set
 from kit.config.testbed import LAB_TESTBED
 from kit.config.workload_base import WORKLOADS, read_source
 from kit.core.errors import ConfigError

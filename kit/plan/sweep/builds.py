@@ -1,4 +1,4 @@
-"""From the sweep of a workload to builds and cells. Pure: each build is an ordinary plan.
+"""From the cells of a sweep to builds. Pure: each build is an ordinary plan.
 
 A cell is a phase with its values on the axes. Cells whose keys need only another phase are phases of one
 build, beside the base; each other combination of values is a build of its own: another pool, run by run.
@@ -6,46 +6,29 @@ build, beside the base; each other combination of values is a build of its own: 
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
-import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kit.config.candidates import roles_of
-from kit.config.sweep import PHASE_TABLES, Axis, Sweep, changed_keys
+from kit.config.sweep import Sweep
 from kit.config.testbed import Testbed, memory_problem
-from kit.config.toml import OfKey, Refusal, Setting, nearest, printable, validate
-from kit.config.workload import OF_POOL, Workload, samples
+from kit.config.toml import OfKey, Refusal, printable, validate
+from kit.config.workload import Workload, samples
 from kit.config.workload_base import WorkloadSource
 from kit.core.errors import ConfigError
 from kit.core.units import format_size_bytes
 from kit.plan.plan import Plan
-from kit.plan.sweep_build import (
-    BASE,
-    At,
-    Cell,
-    base_of,
-    check_use,
-    draft,
-    kind_of,
-    name_of,
-    on_devices,
-    used,
-    with_bases,
-)
+from kit.plan.sweep.cells import PhaseCell, all_cells, check_selectors, chosen, lacks
+from kit.plan.sweep.draft import At, Cell, draft, name_of, used
 from kit.rules.fio_options import options_in_use
 from kit.store.format import AGAIN
-from kit.zfs import properties, tunables
 from kit.zfs.datasets import record_bytes
 
 MOST_CELLS = 200
 # Makes the plan of a workload of this source. Raises ConfigError.
 Planner = Callable[[Workload, Testbed, WorkloadSource], Plan]
-# The values of a cell, and its phase.
-_PhaseCell = tuple[At, str]
 
 
 @dataclass(frozen=True)
@@ -106,13 +89,13 @@ def plan_sweep(
         sweep.source.refuse(
             ("sweeps",), '--quick: the workload declares no cells for it: add quick = ["AXIS=VALUE"]'
         )
-    cells = _cells(sweep)
-    _check_selectors(sweep, [at for at, _ in cells], only, quick=quick)
+    cells = all_cells(sweep)
+    check_selectors(sweep, [at for at, _ in cells], only, quick=quick)
     if selectors := tuple(only) or (sweep.sweeps.quick if quick else ()):
-        cells = _chosen(sweep, cells, selectors)
-    lacks = [(cell, _lacks(sweep, *cell)) for cell in cells]
-    missing = [LeftOutCell(*cell, text, text) for cell, text in lacks if text]
-    cells = [cell for cell, text in lacks if not text]
+        cells = chosen(sweep, cells, selectors)
+    reasons = [(cell, lacks(sweep, *cell)) for cell in cells]
+    missing = [LeftOutCell(*cell, text, text) for cell, text in reasons if text]
+    cells = [cell for cell, text in reasons if not text]
     if len(cells) > MOST_CELLS:
         text = f"{len(cells)} cells, {MOST_CELLS} are the most: leave out values, or measure some with --only"
         sweep.source.refuse(("sweeps",) if sweep.sweeps.cross else ("sweep",), text)
@@ -126,106 +109,10 @@ def plan_sweep(
     return planned
 
 
-def _cells(sweep: Sweep) -> list[_PhaseCell]:
-    """All cells and the phase of each, the base first. Raises ConfigError."""
-    combinations = list(_combinations(sweep))
-    cells: list[_PhaseCell] = [
-        ({**kind_of(sweep, phase), **at}, phase)
-        for at in combinations
-        for phase in _phases(sweep)
-        if _covers(sweep, at, phase)
-    ]
-    for at in combinations:
-        if at and not any(at.items() <= each.items() for each, _ in cells):
-            sweep.source.refuse(("sweeps", "cross"), f"{name_of(at)}: its axes have no phase in common")
-    return cells
-
-
-def _phases(sweep: Sweep) -> list[str]:
-    """The phases that an axis is about, in the order of the workload."""
-    names = [str(phase["name"]) for phase in sweep.source.document["phase"]]
-    names = [name for name in names if name not in sweep.sweeps.also]
-    axes = sweep.axes.values()
-    return [
-        name
-        for name in names
-        if kind_of(sweep, name) or any(name in (axis.phases or axis.named_phases or names) for axis in axes)
-    ]
-
-
-def _combinations(sweep: Sweep) -> Iterator[dict[str, str]]:
-    """The base, each axis by itself around it, then what is crossed."""
-    yield {}
-    done = set()
-    for name, axis in sweep.axes.items():
-        if not axis.named_phases:
-            yield from ({name: value} for value in list(axis.values)[1:])
-    for group in sweep.sweeps.cross:
-        order = [name for name in sweep.axes if name in group]
-        for values in itertools.product(*(sweep.axes[name].values for name in order)):
-            at = {n: v for n, v in zip(order, values, strict=True) if v != sweep.axes[n].base}
-            if len(at) > 1 and (key := tuple(at.items())) not in done:
-                done.add(key)
-                yield at
-
-
-def _covers(sweep: Sweep, at: At, phase: str) -> bool:
-    """Whether the phase is measured with these values; one that is a value itself only where it is named."""
-    default = () if kind_of(sweep, phase) else (phase,)
-    return all(phase in (sweep.axes[axis].phases or default) for axis in at)
-
-
-def _lacks(sweep: Sweep, at: At, phase: str) -> str:
-    """Of a candidate of the testbed: why this phase does not measure it; "" if it does."""
-    roles = roles_of(next(each for each in sweep.source.document["phase"] if each["name"] == phase))
-    for axis, value in with_bases(sweep, at):
-        for key, setting in changed_keys(sweep.axes[axis], value) if axis in sweep.source.expanded else ():
-            if setting == 0 and (role := key.removeprefix("use.")) in roles:
-                return f"the candidate {value} is no {role} device"
-    return ""
-
-
-def _selected(at: At, selectors: Sequence[str]) -> bool:
-    """Whether a selector matches the cell's name, or one of its values."""
-    names = [name_of(at), *(f"{axis}={value}" for axis, value in at.items())]
-    return any(fnmatch.fnmatchcase(name, selector) for selector in selectors for name in names)
-
-
-def _chosen(sweep: Sweep, cells: Sequence[_PhaseCell], selectors: Sequence[str]) -> list[_PhaseCell]:
-    """The cells that are selected, beside the bases of their phases; without one, all bases."""
-    kept = [(at, phase) for at, phase in cells if at and _selected(at, selectors)]
-    phases = {each for _, phase in kept or cells for each in (phase, base_of(sweep, phase))}
-    return [(at, phase) for at, phase in cells if (at, phase) in kept or (not at and phase in phases)]
-
-
-def _check_selectors(sweep: Sweep, combinations: Sequence[At], only: Sequence[str], *, quick: bool) -> None:
-    """Raises ConfigError for a selector that matches no cell.
-
-    Those for `--quick` of a base are looked at where they are asked for: the workload may have other axes.
-    """
-    names = list(dict.fromkeys(name_of(at) for at in combinations))
-    bases = {f"{name}={axis.base}" for name, axis in sweep.axes.items()} | {BASE}
-
-    def problem(selector: str) -> str:
-        if any(_selected(at, [selector]) for at in combinations if at) or selector in bases:
-            return ""
-        return f"no cell '{selector}', {nearest(selector, names, 'cells')}"
-
-    for text in filter(None, map(problem, only)):
-        raise ConfigError(f"--only: {text}", "`hsp plan` lists the cells; * stands for any text")
-    for number, selector in enumerate(sweep.sweeps.quick):
-        key = "sweeps", "quick", number
-        if (quick or sweep.source.is_own(key)) and (text := problem(selector)):
-            sweep.source.refuse(key, text)
-
-
-# --- Builds ----------------------------------------------------------------------------------------------
-
-
 def _builds(
-    sweep: Sweep, cells: Sequence[_PhaseCell], testbed: Testbed, planner: Planner
+    sweep: Sweep, cells: Sequence[PhaseCell], testbed: Testbed, planner: Planner
 ) -> tuple[tuple[Build, ...], tuple[LeftOutCell, ...]]:
-    groups: dict[tuple[tuple[str, str], ...], list[_PhaseCell]] = {}
+    groups: dict[tuple[tuple[str, str], ...], list[PhaseCell]] = {}
     for at, phase in cells:
         key = tuple((axis, value) for axis, value in at.items() if sweep.axes[axis].kind == "build")
         groups.setdefault(key, []).append((at, phase))
@@ -252,7 +139,7 @@ class _Builder:
     planner: Planner
     skipped: list[LeftOutCell] = field(default_factory=list)
 
-    def build(self, at: At, group: Sequence[_PhaseCell], also: Sequence[str] = ()) -> Build | None:
+    def build(self, at: At, group: Sequence[PhaseCell], also: Sequence[str] = ()) -> Build | None:
         """With all its cells that can be; None without one. `also`: phases that are no cells.
 
         Raises ConfigError for the base, and for a value that no cell can have.
@@ -273,7 +160,7 @@ class _Builder:
             if not group:
                 return None
 
-    def _blamed(self, at: At, group: Sequence[_PhaseCell]) -> list[LeftOutCell]:
+    def _blamed(self, at: At, group: Sequence[PhaseCell]) -> list[LeftOutCell]:
         """The cells that cannot be planned by themselves, and why."""
         blamed = []
         for cell in group:
@@ -315,53 +202,6 @@ def _plan(
                 'devices, or write each = "together"',
             )
     return plan
-
-
-def check_values(sweep: Sweep, testbed: Testbed) -> None:
-    """Refuse values that no cell can have: the axis is wrong, not the cell. Raises ConfigError."""
-    for name, axis in sweep.axes.items():
-        _check_tables(sweep, name, axis)
-        for value in () if axis.named_phases else axis.values:
-            at = {name: value}
-            phases = [phase for phase in _phases(sweep) if _covers(sweep, at, phase)]
-            source, use, _ = draft(
-                sweep, at if axis.kind == "build" else {}, [(at, phase) for phase in phases]
-            )
-            workload = validate(source.document, Workload, source.place_of, source.as_written)
-            problems = [
-                *properties.problems("dataset", workload.dataset.properties),
-                *properties.problems("pool", workload.pool.properties),
-                *tunables.problems(_set_tunables(workload, source), testbed.clock, None),
-            ]
-            for key, text in problems:
-                source.refuse(key, text)
-            check_use(source, name, testbed, use)
-
-
-def _check_tables(sweep: Sweep, name: str, axis: Axis) -> None:
-    """Of keys of a phase's table, such as force.method: a phase without that table has none."""
-    phases = {str(phase["name"]): phase for phase in sweep.source.document["phase"]}
-    for key in axis.keys:
-        table = key.partition(".")[0]
-        if table in OF_POOL and axis.phases and all(on_devices(phases[each]) for each in axis.phases):
-            text = f"there is no pool in phase '{axis.phases[0]}', which goes to devices"
-            sweep.source.refuse(("sweep", name, "phases"), f"{key}: {text}: name phases that have one")
-        without = [each for each in axis.phases or phases if table not in phases[each]]
-        # Of an axis of all phases, those that have the table are meant.
-        if table in PHASE_TABLES and (without if axis.phases else len(without) == len(phases)):
-            text = f"phase '{without[0]}' has no {table}: name phases that have it"
-            if not axis.phases:
-                text = f"no phase has {table}: add it to one, or remove the key"
-            sweep.source.refuse(("sweep", name, "phases" if axis.phases else "set"), f"{key}: {text}")
-
-
-def _set_tunables(workload: Workload, source: WorkloadSource) -> dict[str, Setting]:
-    """The tunables that the axis sets; "auto" is chosen later."""
-    return {
-        name: value
-        for name, value in workload.tunables.items()
-        if ("tunables", name) in source.set_at and value != "auto"
-    }
 
 
 def _below_sector(workload: Workload) -> str:

@@ -1,11 +1,11 @@
-"""kit.nfs.server_restart: what somebody else did to the NFS server is named, and nothing else is."""
+"""kit.nfs.restarted_by_others: what somebody else did to the NFS server is named, and nothing else is."""
 
 from __future__ import annotations
 
 import pytest
 
 from kit.core.errors import HostError
-from kit.nfs import server_restart
+from kit.nfs import restarted_by_others
 from tests.fakes import Answer, ScriptedHost
 
 PATH = "/run/hsp/x/pool/bench"
@@ -35,7 +35,7 @@ def test_what_somebody_did_is_named(case: str, failing: bool) -> None:
     expected = error or ("Stale file handle" if failing else "")
     raised = ""
     try:
-        with server_restart.named(host, PATH, notes.append):
+        with restarted_by_others.named(host, PATH, notes.append):
             if failing:
                 raise HostError("find: Stale file handle")
     except HostError as found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.verdict.slog_write_cache import judge
+from reports.features.slog.write_cache import judge
 from tests.reports.slog import Cost, slog_test
 
 

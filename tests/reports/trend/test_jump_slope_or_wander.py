@@ -1,11 +1,11 @@
-"""reports.statistics.explanations: what `now` is held against. How often claims are right: tests/truth."""
+"""reports.trend.jump_slope_or_wander: what `now` is held against. How often claims are right: tests/truth."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from reports.statistics.explanations import explain
+from reports.trend.jump_slope_or_wander import explain
 
 
 @pytest.mark.parametrize(

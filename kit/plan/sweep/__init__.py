@@ -1,0 +1,1 @@
+"""From the sweep of a workload to cells and builds."""
