@@ -22,9 +22,9 @@ EVERY_HOST = (
         "Log in by hand with the address in the testbed (ssh USER@HOST true), and accept its host key once.",
     ),
     DoctorCheck(
-        "python", "/usr/bin/python3, 3.6 or later, and the answer of the program that reads the facts.",
+        "python", "/usr/bin/python3, 3.7 or later, and the answer of the program that reads the facts.",
         "The kit runs small programs with /usr/bin/python3; without it no other check is possible.",
-        "Install python3 on the host.",
+        "Install python3, 3.7 or later, on the host.",
     ),
     DoctorCheck(
         "privilege", "Whether commands have root privileges; of an ordinary user, whether sudo runs each "

@@ -289,7 +289,7 @@ def _python(subject: ExaminedHost) -> Verdict:
     match = re.fullmatch(r"([0-9]{1,4})\.([0-9]{1,4})\.[0-9]{1,4}", version)
     if not match:
         raise Unknown("its answer has no version")
-    return "fail" if (int(match[1]), int(match[2])) < (3, 6) else "ok", version
+    return "fail" if (int(match[1]), int(match[2])) < (3, 7) else "ok", version
 
 
 EXAMINATIONS: dict[str, Examination] = {

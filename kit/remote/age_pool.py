@@ -1,4 +1,4 @@
-"""Makes a pool as full and as fragmented as an old one. Runs on the server with its Python (3.6 or later).
+"""Makes a pool as full and as fragmented as an old one. Runs on the server with its Python (3.7 or later).
 
     python3 -I - '{"pool": P, "file": F, "capacity": C, "fragmentation": G, "filled_to": T, "block_bytes": B,
                    "reserve_bytes": R, "seed": S}'

@@ -1,4 +1,4 @@
-"""NFSv3 in user space: what a kernel's client neither does nor shows. Runs on a client (Python 3.6 or later).
+"""NFSv3 in user space: what a kernel's client neither does nor shows. Runs on a client (Python 3.7 or later).
 
     port SERVER                  open, here (this machine's own), closed (the machine answers) or gone
     verifier SERVER NAME...      the write verifier, by a COMMIT of the file

@@ -1,4 +1,4 @@
-"""Opens a device, compares it, and becomes a command, for which it is /proc/self/fd/9. Python 3.6 or later.
+"""Opens a device, compares it, and becomes a command, for which it is /proc/self/fd/9. Python 3.7 or later.
 
     python3 -I -S -c TEXT PATH MAJOR:MINOR SEQUENCE COMMAND...
 

@@ -1,4 +1,4 @@
-"""Writes and reads the records of a power loss. Runs on client and server with their Python (3.6 or later).
+"""Writes and reads the records of a power loss. Runs on client and server with their Python (3.7 or later).
 
     write LAYOUT ACKNOWLEDGED     write records until SIGINT, each worker a thread
     read LAYOUT...                print what is in each slot, as one JSON line for each layout
@@ -110,13 +110,7 @@ class Writer:
             self.stopped = True
 
 
-def clock_gettime_ns(clock):
-    return int(time.clock_gettime(clock) * 1e9)
-
-
 def write(layout, log_path, write_at=None):
-    if not hasattr(time, "clock_gettime_ns"):
-        time.clock_gettime_ns = clock_gettime_ns  # Python 3.6
     log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
     writer = Writer(layout, log, write_at)
     signal.signal(signal.SIGINT, lambda *_: setattr(writer, "stopped", True))

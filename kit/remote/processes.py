@@ -1,4 +1,4 @@
-"""Finds processes of a run, and ends those of a killed hsp. Runs on a host with its Python (3.6 or later).
+"""Finds processes of a run, and ends those of a killed hsp. Runs on a host with its Python (3.7 or later).
 
     python3 -I -c TEXT end MARK     waits for the end of its input. If that is not "done", ends every process
                                     with MARK in its environment, and all that these have started

@@ -1,4 +1,6 @@
-"""Reads facts about a host for `hsp host check`. Runs there with the host's Python (3.6 or later).
+"""Reads facts about a host for `hsp host check`. Runs there with the host's Python.
+
+The kit refuses a Python below 3.7, so this program also runs with 3.6.
 
     python3 -I - REQUEST      REQUEST is the JSON of kit.doctor.facts.FactsRequest
 

@@ -83,7 +83,8 @@ def nvme_link(now: str, port: str) -> Change:
 
 # Check, state, changes of the recorded facts.
 SERVER_CASES: list[tuple[str, str, tuple[Change, ...]]] = [
-    ("python", "fail", (part("python", "3.5.3"),)),
+    ("python", "fail", (part("python", "3.6.8"),)),
+    ("python", "ok", (part("python", "3.7.0"),)),
     ("python", "warn", (part("python", None),)),
     ("privilege", "fail", (part("euid", 1000),)),
     ("system", "fail", (part("system", {"name": "FreeBSD", "release": "14.1", "cpus": 4}),)),
