@@ -1,10 +1,12 @@
-"""Text in lines, and text from outside that does not act: on a terminal, in Markdown, in CSV."""
+"""Text in lines, and text from outside: JSON, and what must not act on a terminal, in Markdown, in CSV."""
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 # C0, DEL, C1, what turns the direction of writing, what some programs take for an end of line, and halves of
 # surrogate pairs, which no encoding can write.
@@ -104,3 +106,19 @@ def counted(number: int, noun: str) -> str:
 def whole(text: str) -> int | None:
     """A number as counters and parameters print it; None of other text, which may be a stranger's."""
     return int(text) if _WHOLE.fullmatch(text) else None
+
+
+def json_value(text: str | bytes) -> Any:
+    """The value of JSON that a program printed. Raises ValueError, also where it is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def json_lines(text: str) -> list[dict[str, Any]]:
+    """The objects in the whole lines of what a program prints as it goes on. Raises ValueError."""
+    found = [json_value(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    if not all(isinstance(each, dict) for each in found):
+        raise ValueError(f"not objects: {text[:200]!r}")
+    return found

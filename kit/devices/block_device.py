@@ -6,11 +6,11 @@ Sources: Documentation/block/stat.rst, NVM Express base specification
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from kit.core.errors import HostError, SafetyRefusal
+from kit.core.text import json_value
 from kit.devices.check import check, refuse_any
 from kit.devices.refusal_reasons import CONTENT, Code, DeviceSpec
 from kit.devices.tool_output import nvme_warning
@@ -152,9 +152,9 @@ def capacitor_health(host: Host, path: str, kernel_name: str) -> int | None:
 def parse_capacitor_health(text: str) -> int | None:
     """From `nvme ocp smart-add-log -o json`; None if it is not there, or says that there are none."""
     try:
-        log = {name.casefold(): value for name, value in json.loads(text).items()}
+        log = {name.casefold(): value for name, value in json_value(text).items()}
         percent = int(log["capacitor health"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
     return percent if 0 <= percent < _NO_CAPACITORS else None
 
@@ -162,9 +162,9 @@ def parse_capacitor_health(text: str) -> int | None:
 def parse_smart(text: str) -> tuple[int | None, int]:
     """Bytes written and the critical warning, from `nvme smart-log -o json`; (None, 0) if malformed."""
     try:
-        log = json.loads(text)
+        log = json_value(text)
         # nvme-cli writes very large numbers as strings.
         units = int(log["data_units_written"])
         return units * _SMART_UNIT_BYTES, nvme_warning(log)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None, 0

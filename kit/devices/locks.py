@@ -23,7 +23,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from kit.core.errors import HostError, SafetyRefusal
-from kit.core.text import safe_text
+from kit.core.text import json_value, safe_text
 from kit.devices.inventory import Node
 from kit.hosts.base import Closing, CommandResult, Host, Process
 
@@ -173,7 +173,7 @@ class ExclusiveClaim(Locks):
 def _told(ended: CommandResult) -> tuple[str, str]:
     """Of the holder that could not take all: which one, and its owner or why; twice "" if it does not say."""
     try:
-        output = json.loads(ended.stdout)
+        output = json_value(ended.stdout)
         return str(output["name"]), str(output["owner"])
     except (ValueError, KeyError, TypeError):
         return "", ""

@@ -5,10 +5,11 @@ Sources: lsblk(8), wipefs(8), zdb(8), zpool-list(8), zpool-import(8), nvme-cli's
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
+
+from kit.core.text import json_value
 
 # POOL_STATE_* of include/sys/fs/zfs.h.
 ACTIVE, EXPORTED, DESTROYED, SPARE, CACHE = range(5)
@@ -220,7 +221,7 @@ def _used_percent(row: Any) -> int | None:
 
 
 def _object(text: str) -> dict[str, Any]:
-    value = json.loads(text)
+    value = json_value(text)
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
     return value

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
+from kit.core.text import json_value
+
 HELPER_DEADLINE_S = 30.0
 NFS_PORT = 2049
 MISSING = "missing in the host's answer"
@@ -160,8 +162,8 @@ def as_object(value: object) -> dict[str, Any]:
 def parse_json(text: str, source: str, kind: type[Parsed]) -> Parsed:
     """Parse an object (dict) or a list. Raises Unknown; `source` is for its message."""
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = json_value(text)
+    except ValueError:
         raise Unknown(f"{source} is not JSON; it starts with: {text.strip()[:100]!r}") from None
     if not isinstance(value, kind):
         raise Unknown(f"{source} is not a JSON {'object' if kind is dict else 'list'}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from kit.core.errors import HostError, KitError
-from kit.core.text import safe_text
+from kit.core.text import json_lines, safe_text
 from kit.hosts.base import Host, Process
 from kit.instruments.base import Instrument, InstrumentReport, MeasuredPhase, minus
 from kit.store.parts.resource_use import Restarted
@@ -46,8 +45,7 @@ class L2arcRebuild(Instrument):
 
     def _rows(self) -> list[dict[str, Any]]:
         with suppress(FileNotFoundError, ValueError):
-            text = self._output.read_text(errors="replace")
-            return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+            return json_lines(self._output.read_text(errors="replace"))
         return []
 
     def end(self) -> None:

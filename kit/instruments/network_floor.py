@@ -11,7 +11,7 @@ from kit.config.tables.nfs_options import value_of
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.core.sample_size import sample_needed
-from kit.core.text import safe_text
+from kit.core.text import json_value, safe_text
 from kit.hosts.base import Host, HostLost
 from kit.instruments.base import Instrument, InstrumentReport, MeasuredPhase
 from kit.nfs import mount as nfs_mount
@@ -72,11 +72,11 @@ class NetworkFloor(Instrument):
         try:
             if answered.returncode:
                 raise ValueError(answered.stderr.strip()[-200:])
-            value = json.loads(answered.stdout)
+            value = json_value(answered.stdout)
             calls, own = ([int(each) for each in value[name]] for name in ("calls", "own"))
             if not (calls and own and len(calls) <= _MOST and 0 <= min(calls + own) <= max(calls) < 1 << 40):
                 raise ValueError("it took no time that can be")
-        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise HostError(f"NULL could not be called from {client.name}: {error}") from error
         self._raw.setdefault(client.name, {})[when] = {"calls": calls, "own": own}
         return summed(calls, own, self._clock)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -12,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from kit.core.errors import MeasurementUnknown
+from kit.core.text import json_value
 from kit.load.fio_bins import BINS, IntArray, index_of, index_of_midpoint, lower_edge
 from kit.load.fio_completion import Completion, completion
 from kit.load.fio_json import Json
@@ -98,7 +98,7 @@ def read_counts(path: Path, window_ms: int, *, alone: bool) -> ClientWindows:
             if not line.endswith(b"\n"):
                 break
             try:
-                row = json.loads(line)
+                row = json_value(line)
                 rows, late = _rows(row, window_ms, alone)
                 for direction, op in enumerate(OPS):
                     if op in row:

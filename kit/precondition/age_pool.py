@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,6 +10,7 @@ from pathlib import Path
 from kit.config.tables.age_table import Age
 from kit.core.errors import HostError
 from kit.core.progress import Progress
+from kit.core.text import json_value
 from kit.hosts.base import Command, CommandFailed, DeadlineExceeded, Host, Process, stopped_on_error
 from kit.store.parts.resource_use import PoolSpace
 from kit.zfs.vdev_listing import space_of_data
@@ -61,7 +61,7 @@ def _last(output: Path) -> dict[str, float]:
     """The last whole line of what the program has printed; nothing yet is {}."""
     lines = output.read_text(errors="replace").split("\n")[:-1] if output.exists() else []
     with suppress(ValueError):
-        found = json.loads(lines[-1]) if lines else {}
+        found = json_value(lines[-1]) if lines else {}
         return found if isinstance(found, dict) else {}
     return {}
 

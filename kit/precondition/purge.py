@@ -8,7 +8,6 @@ Status log), nvme-cli's JSON output (nvme-print-json.c), blkdiscard(8).
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from kit.core.errors import HostError, SafetyRefusal
+from kit.core.text import json_value
 from kit.devices.block_device import BlockDevice
 from kit.hosts.base import Host
 from kit.hosts.held_device import PLACE
@@ -143,7 +143,7 @@ def _number(value: Any, key: str) -> int | None:
 def _json(host: Host, argv: list[str]) -> Any:
     answer = host.run(argv, check=False)
     try:
-        return json.loads(answer.stdout) if answer.returncode == 0 else None
+        return json_value(answer.stdout) if answer.returncode == 0 else None
     except ValueError:
         return None
 

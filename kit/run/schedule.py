@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 from kit.config.tables.fault_table import STOPS_NFSD, ExpectedEvent, Fault
 from kit.config.tables.phase_table import Phase
 from kit.core.errors import HostError, KitError
-from kit.core.text import safe_text
+from kit.core.text import json_lines, safe_text
 from kit.hosts.base import Host, HostLost, Process
 from kit.hosts.identity import read_identity
 from kit.instruments import mount_stats
@@ -260,8 +259,7 @@ def _output(bench: Bench, phase: Phase, is_own: bool) -> Path:
 def _rows(path: Path) -> list[Row]:
     """The whole lines; none if there are none yet."""
     with suppress(FileNotFoundError, ValueError):
-        text = path.read_text(errors="replace")
-        return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+        return json_lines(path.read_text(errors="replace"))
     return []
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -12,6 +11,7 @@ from kit.config.testbed import Client, Testbed
 from kit.core.errors import ConfigError, HostError
 from kit.core.output import say
 from kit.core.progress import Progress
+from kit.core.text import json_value
 from kit.devices.check import guarded
 from kit.devices.refusal_reasons import DeviceSpec
 from kit.hosts.base import Host
@@ -147,7 +147,7 @@ def _resolve(host: Host, name: str) -> str:
 def _source_address(host: Host, server_address: str) -> str:
     answer = host.run(["ip", "-json", "route", "get", server_address], check=False)
     try:
-        (route,) = json.loads(answer.stdout)
+        (route,) = json_value(answer.stdout)
         return str(ipaddress.ip_address(route["prefsrc"]))
     except (ValueError, KeyError, TypeError):
         raise HostError(

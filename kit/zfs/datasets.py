@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kit.config.toml import Setting
 from kit.core.errors import HostError
+from kit.core.text import json_value, safe_text
 from kit.core.units import parse_size_bytes
 from kit.hosts.base import Command, Host
 from kit.zfs.pool import properties_of, setting
@@ -74,8 +74,14 @@ def _pyzfs_command(*arguments: str) -> Command:
 
 def with_pyzfs(server: Host, command: Command) -> None:
     """Execute a command of libzfs_core, and check that what it makes exists. Raises HostError."""
-    if json.loads(command.run(server).stdout).get("exists") is not True:
-        raise HostError(f"on {server.name}: libzfs_core did not create {command.argv[4]}")
+    answer = command.run(server)
+    try:
+        exists = json_value(answer.stdout)["exists"] is True
+    except (ValueError, TypeError, KeyError):
+        exists = False
+    if not exists:
+        said = safe_text(answer.stdout.strip()[:200])
+        raise HostError(f"on {server.name}: libzfs_core did not create {command.argv[4]}: {said}")
 
 
 def record_bytes(properties: dict[str, Setting]) -> int:

@@ -7,13 +7,13 @@ cmd/zpool/zpool_main.c), with times in UTC. An unknown sentence is an error.
 from __future__ import annotations
 
 import calendar
-import json
 import re
 import time
 from dataclasses import dataclass
 from typing import Any
 
 from kit.core.errors import HostError
+from kit.core.text import json_value
 from kit.hosts.base import Host
 from kit.zfs.openzfs_version import ZfsVersion
 
@@ -74,7 +74,7 @@ def read(server: Host, zfs: ZfsVersion) -> dict[str, Scan | None]:
     """The last scan of each pool, None if there was none. Raises HostError."""
     try:
         if zfs.has_json:
-            return from_json(json.loads(server.run(list(STATUS_JSON)).stdout))
+            return from_json(json_value(server.run(list(STATUS_JSON)).stdout))
         return from_text(server.run(["sh", "-c", STATUS_TEXT]).stdout)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise HostError(

@@ -216,9 +216,12 @@ def test_a_link_put_there_after_the_look_is_not_written_through(
     assert disk.read_bytes() == b"x" * SIZE
 
 
-def is_fio(process: Path) -> bool:
+def is_fio(process: Path, spec: LoadSpec) -> bool:
+    """Whether it is one of this test: others may run beside it."""
     try:
-        return os.path.basename(os.readlink(process / "exe")) == "fio"
+        is_program = os.path.basename(os.readlink(process / "exe")) == "fio"
+        places = (process / "cmdline").read_text() + os.readlink(process / "cwd")
+        return is_program and spec.work_dir in places
     except OSError:
         return False
 
@@ -231,7 +234,7 @@ def test_an_ordinary_user_measures(spec: LoadSpec, kind: str, run_dir: RunDir) -
     load.start()
     users: set[int] = set()
     while load.running() and not users:
-        users = {process.stat().st_uid for process in Path("/proc").glob("[0-9]*") if is_fio(process)}
+        users = {process.stat().st_uid for process in Path("/proc").glob("[0-9]*") if is_fio(process, spec)}
     wait(load)
     load.finish(False)
     results = load.collect(run_dir)
@@ -244,7 +247,7 @@ def test_over_ssh_no_fio_is_root(spec: LoadSpec, connections: list[Host], run_di
     load = PhaseLoad(workers(connections, spec), spec, Clocks(connections[0]))
     load.prepare()
     load.start()
-    users = {process.stat().st_uid for process in Path("/proc").glob("[0-9]*") if is_fio(process)}
+    users = {process.stat().st_uid for process in Path("/proc").glob("[0-9]*") if is_fio(process, spec)}
     wait(load)
     load.finish(False)
     results = load.collect(run_dir)

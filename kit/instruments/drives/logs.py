@@ -8,9 +8,10 @@ smartctl prints them since 2026-05 (smartmontools#583), and only if one of them 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from typing import Any
+
+from kit.core.text import json_value
 
 TRANSITIONS = ("thm_temp1_trans_count", "thm_temp2_trans_count")
 THROTTLED_S = ("thm_temp1_total_time", "thm_temp2_total_time")
@@ -98,7 +99,7 @@ def counts(found: Mapping[str, Any]) -> dict[str, int]:
 def as_object(text: str) -> dict[str, Any]:
     """A JSON object; an empty one for anything else."""
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = json_value(text)
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.core.errors import HostError
-from kit.core.text import safe_text
+from kit.core.text import json_value, safe_text
 from kit.hosts.base import Host
 from kit.instruments.drives import logs
 
@@ -99,9 +99,9 @@ def read(host: Host, paths: Mapping[str, str], wanted: Words, models: Words) -> 
     argv = command(paths, wanted, models)
     output = host.run(argv, stdin=PROGRAM.read_bytes(), deadline_s=_DEADLINE_S).stdout
     try:
-        found = json.loads(output)
+        found = json_value(output)
         return {name: {**found[name]} for name in paths}
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         shown = safe_text(output[:200])
         raise HostError(f"{host.name}: {SOURCE} printed no drives: {shown!r}") from error
 

@@ -6,7 +6,6 @@ numbers (`unavailable`).
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Any
 
 from kit.config.tables.phase_table import ARRAY
 from kit.core.errors import HostError, KitError
+from kit.core.text import json_lines
 from kit.hosts.base import Host, HostLost, Process
 from kit.instruments.array_state import bytes_of, device_bytes, member_checks, words
 from kit.instruments.base import Instrument, InstrumentReport, MeasuredPhase
@@ -264,10 +264,7 @@ def _rows(path: Path) -> list[Row]:
         text = path.read_text(errors="replace")
     except FileNotFoundError:
         return []
-    rows = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
-    if not all(isinstance(row, dict) for row in rows):
-        raise ValueError(f"not a sample: {text[:200]!r}")
-    return rows
+    return json_lines(text)
 
 
 def cpu_use(host: str, rows: Sequence[Row], measured: MeasuredPhase, offset_ns: int = 0) -> CpuUse:

@@ -5,7 +5,6 @@ The load ends early; what was measured until then is good, and the result says w
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from kit.config.tables.soak_table import Soak
 from kit.core.clock import Clock
 from kit.core.errors import HostError
+from kit.core.text import json_value
 from kit.core.units import format_size_bytes
 from kit.hosts.base import Host
 from kit.instruments.base import Instrument, InstrumentReport, MeasuredPhase
@@ -107,7 +107,7 @@ class StopRules(Instrument):
             command(self._paths), stdin=PROGRAM.read_bytes(), deadline_s=_DEADLINE_S
         ).stdout
         try:
-            value = json.loads(output)
+            value = json_value(output)
             devices = {name: value["devices"][name] for name in self._paths}
             errors = [f"{name}: {each['error']}" for name, each in devices.items() if "error" in each]
             at_ns = int(value["at_ns"])

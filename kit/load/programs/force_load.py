@@ -5,12 +5,12 @@ After the phase the same program reads the records back: nothing of that is in t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from kit.config.tables.force_table import ForceJob, ForceTable
 from kit.core.clock import Clock
 from kit.core.errors import HostError, MeasurementUnknown
+from kit.core.text import json_value
 from kit.hosts.base import CommandFailed
 from kit.load.common_start import Member
 from kit.load.programs.force_program import run_words, words_of
@@ -99,9 +99,9 @@ def forces_of(
 def checked(forces: Forces, text: str) -> Forces:
     """With what was read back: the output of `verify`. Raises MeasurementUnknown."""
     try:
-        found = json.loads(text)
+        found = json_value(text)
         kept, recovered, damaged = (int(found[name]) for name in ("kept", "recovered", "damaged"))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise MeasurementUnknown(f"what reads the records back printed {text[:200]!r}") from error
     # Of a device that is smaller than the file.
     overwritten = forces.records - kept

@@ -6,7 +6,6 @@ goes on as with fio.
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from kit.config.fio_job import FioJob
 from kit.core.bins import bin_index
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, MeasurementUnknown
+from kit.core.text import json_lines
 from kit.load.common_start import Member
 from kit.load.fio_bins import index_of_midpoint, lower_edge
 from kit.load.fio_windows import OPS, read_counts
@@ -108,10 +108,10 @@ def read_lines(path: Path) -> list[Line]:
 def lines_of(text: str, where: Path | str) -> list[Line]:
     """The whole lines. Raises MeasurementUnknown."""
     try:
-        lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
-    except (ValueError, RecursionError) as error:
+        lines = json_lines(text)
+    except ValueError as error:
         raise MeasurementUnknown(f"{where} is no output of a load's program: {error}") from error
-    if not lines or not all(isinstance(line, dict) for line in lines):
+    if not lines:
         raise MeasurementUnknown(f"{where} has no counts of a load's program")
     return lines
 

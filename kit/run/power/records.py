@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kit.core.errors import HostError
+from kit.core.text import json_value
 from kit.store.manifest import Classes, Moment
 
 SLOTS = 32
@@ -82,7 +83,7 @@ def parse_acknowledged(text: str) -> list[Acknowledged]:
 def parse_found(text: str, layout: RecordLayout) -> Found:
     """What the reader printed. Raises HostError if it does not fit the layout."""
     try:
-        found: Found = json.loads(text)
+        found: Found = json_value(text)
         fits = len(found) == len(layout.sizes) and all(len(slots) == layout.slots for slots in found)
         if fits and all(
             isinstance(number, int) for slots in found for each in slots for number in (each[0], *each)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kit.core.text import commas, counted, encoded, safe_text, some
+from kit.core.text import commas, counted, encoded, json_lines, json_value, safe_text, some
 
 pytestmark = pytest.mark.any_python
 
@@ -35,3 +35,14 @@ def test_counts_have_commas_from_a_thousand_on() -> None:
     assert [*map(commas, (999, 1000, 4519, 60_385, 1234.6))] == ["999", "1,000", "4,519", "60,385", "1,235"]
     assert counted(4519, "record") == "4,519 records"
     assert some(["a", "b"], 2) == "a, b" and some(["x"] * 1003, 2, "; ") == "x; x and 1,001 more"
+
+
+def test_what_a_program_printed_is_a_value_or_a_value_error() -> None:
+    assert json_value('{"a": [1]}') == {"a": [1]}
+    assert json_lines('{"a": 1}\n{"b": 2}\n{"c"') == [{"a": 1}, {"b": 2}] and json_lines("{") == []
+    for text in ("", "nonsense", "[" * 100_000, '{"a":' * 100_000):
+        with pytest.raises(ValueError, match=r"."):
+            json_value(text)
+    for text in ("[]\n", '{"a": 1}\n1\n', "[" * 100_000 + "\n"):
+        with pytest.raises(ValueError, match=r"."):
+            json_lines(text)

@@ -72,7 +72,7 @@ def test_extremes_read_beside_their_bins_stay_inside_of_them(tmp_path: Path) -> 
     "line",
     ["{}", "[]", "null", "nonsense", json.dumps(row(2, 3, 1, {FAST: 1})),
      json.dumps(row(1, 2, 2, {"1003": 1})), json.dumps(row(1, 2, 2, {FAST: -1})),
-     json.dumps(row(1, 2, 2, {FAST: "x"}))],
+     json.dumps(row(1, 2, 2, {FAST: "x"})), pytest.param("[" * 100_000, id="deep")],
 )  # fmt: skip
 def test_damage_is_refused_with_its_line(tmp_path: Path, line: str) -> None:
     path = written(tmp_path, row(1, 2, 2.01, {FAST: 5}), rest=line + "\n")

@@ -37,7 +37,8 @@ class Server(LocalHost):
 
     def run(self, argv: Any, **more: Any) -> Any:
         words = list(argv)
-        if words[:2] == ["sh", "-c"] and words[2] in (nfsd_tracer.BEGIN, nfsd_tracer.END):
+        marks = nfsd_tracer.BEGIN, nfsd_tracer.END, nfsd_tracer.END_FOLLOWED
+        if words[:2] == ["sh", "-c"] and words[2] in marks:
             self.marks.append(int(words[6]))
             if not self.deaf:
                 self.answer(self.marks[-1])
@@ -81,7 +82,7 @@ def tracer(server: Server) -> nfsd_tracer.Tracer:
 @pytest.fixture(autouse=True)
 def no_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Only root may raise a limit; tests/lab uses the real one. Here the mark goes into a file."""
-    for name in ("BEGIN", "END"):
+    for name in ("BEGIN", "END", "END_FOLLOWED"):
         ulimit = f'ulimit() {{ echo "$2" >"{tmp_path}/mark"; }}; '
         monkeypatch.setattr(nfsd_tracer, name, ulimit + getattr(nfsd_tracer, name))
 
@@ -163,3 +164,17 @@ def test_only_the_tracer_that_was_left_is_ended(tmp_path: Path) -> None:
         for process in (left, stranger):
             process.kill()
             process.wait()
+
+
+def test_a_phase_whose_last_lines_do_not_arrive_has_a_problem(
+    server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    running = tracer(server)
+    running.begin(10**9, tmp_path / "whole")
+    assert running.follow_end(tmp_path / "whole") == []
+    running.begin(10**9, tmp_path / "cut")
+    assert running._follower
+    running._follower.stop(60, "KILL")
+    monkeypatch.setattr(nfsd_tracer, "_ARRIVAL_DEADLINE_S", 0.1)
+    (problem,) = running.follow_end(tmp_path / "cut")
+    assert "did not arrive" in problem and "is there room" in problem

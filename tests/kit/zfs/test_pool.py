@@ -308,8 +308,9 @@ def test_a_property_not_in_effect_is_an_error(name: str, observed: Any, expected
         )
 
 
-def test_a_snapshot_that_was_not_created_is_an_error() -> None:
-    server = server_of_run({"python3": {"exists": False}})
+@pytest.mark.parametrize("printed", [{"exists": False}, {}, "nonsense", "[]", "1", "[" * 100_000])
+def test_a_snapshot_that_was_not_created_is_an_error(printed: Any) -> None:
+    server = server_of_run({"python3": printed})
     with pytest.raises(HostError, match="libzfs_core did not create hsp-a1/d@s"):
         datasets.with_pyzfs(server, datasets.snapshot_command("hsp-a1/d@s", "a1"))
     assert server.calls[0][3:] == ("snapshot", "hsp-a1/d@s", "a1")

@@ -129,7 +129,7 @@ def test_several_pools_and_none() -> None:
         ("2.2.1", "Segmentation fault"),
         *(
             ("2.3.0", text)
-            for text in ("", "{", "[]", '{"pools": {"tank": {"scan_stats": {"function": 1}}}}')
+            for text in ("", "{", "[]", "[" * 100_000, '{"pools": {"tank": {"scan_stats": {"function": 1}}}}')
         ),
     ],
 )
