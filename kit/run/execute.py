@@ -365,7 +365,7 @@ def _measure(
         bench = _without(run, bench, phase)
         if phase.cold:
             reimport.empty_caches(run, bench)
-        before = next((each for each in run.record.manifest.phases if each.name == phase.name), None)
+        before = run.record.manifest.phase_named(phase.name)
         if phase.on_devices and run.site.guard:
             # What lies on the devices is the run's own.
             paths = [run.site.device_paths[name] for name in phase.devices]

@@ -182,7 +182,7 @@ def _partial(
     phase = next(each for each in plan.workload.phase if each.name == name)
     if not phase.resumable:
         return None
-    before = next((each for each in (manifest.phases if manifest else ()) if each.name == name), None)
+    before = manifest.phase_named(name) if manifest else None
     return restored(run_dir, phase, before, latency.filter(pl.col("phase") == name))
 
 

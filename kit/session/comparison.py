@@ -172,7 +172,8 @@ class ComparedRun:
     @property
     def start_ns(self) -> int:
         """When its phase began, since the run began."""
-        return next((each.start_ns for each in self.manifest.phases if each.name == self.phase), 0)
+        phase = self.manifest.phase_named(self.phase)
+        return phase.start_ns if phase else 0
 
     @property
     def trusted(self) -> bool:

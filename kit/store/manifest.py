@@ -399,6 +399,9 @@ class Manifest(Stored):
             return RunKind.LOCAL if self.observed.local else RunKind.OBSERVED
         return RunKind.APPLIANCE if self.appliance else RunKind.HOSTS
 
+    def phase_named(self, name: str | None) -> Phase | None:
+        return next((each for each in self.phases if each.name == name), None)
+
     @property
     def served(self) -> set[str]:
         """What the I/Os at the server are stored by: its name, or the file systems of an observed server."""

@@ -301,7 +301,7 @@ def _modes(summary: Summary) -> str:
 
 def _name(row: Row, manifest: Manifest) -> str:
     """What answered: a tier, or of a phase on devices these."""
-    phase = next((phase for phase in manifest.phases if phase.name == row.phase), None)
+    phase = manifest.phase_named(row.phase)
     if phase is None or not phase.on_devices:
         return tier_name(row.tier)
     names = [each.host for each in phase.clients]

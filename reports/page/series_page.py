@@ -140,7 +140,7 @@ def _thumbnails(series: Series, axis: str, phase: str, runs: Runs) -> Iterator[T
 
 
 def _image(cell: SeriesCell, manifest: Manifest, latency: Latency) -> str:
-    phase = next((each for each in manifest.phases if each.name == cell.in_run), None)
+    phase = manifest.phase_named(cell.in_run)
     if phase is None:
         return ""
     of_phase = latency.cells.filter(pl.col("phase") == phase.name)

@@ -53,7 +53,7 @@ def measured_cell(
 def measured(name: str, stored: StoredRun) -> dict[str, Any]:
     """What a run says of its phase `name`: all of a CellRun but run and round."""
     verdict, causes = verdict_of_phase(stored.manifest, stored.summary, name)
-    phase = _phase(stored.manifest, name)
+    phase = stored.manifest.phase_named(name)
     use = next((each for each in stored.summary.use if each.phase == name), None)
     rate = use.iops if use else _rate(phase)
     return {
@@ -73,7 +73,7 @@ def measured(name: str, stored: StoredRun) -> dict[str, Any]:
 
 def rows_of(stored: StoredRun, name: str) -> Iterator[CellRow]:
     """The rows of a phase of a run."""
-    phase = _phase(stored.manifest, name)
+    phase = stored.manifest.phase_named(name)
     rows = [row for row in stored.summary.rows if row.phase == name]
     cells = stored.latency.cells.filter(pl.col("phase") == name)
     parts = cells.partition_by("layer", "op", "tier", as_dict=True)
@@ -87,10 +87,6 @@ def rows_of(stored: StoredRun, name: str) -> Iterator[CellRow]:
             p99_range_us=found["p99"][1], mean_us=row.mean_us,
             published_us=row.published.range_us if row.published else None,
         )  # fmt: skip
-
-
-def _phase(manifest: Manifest, name: str) -> Phase | None:
-    return next((each for each in manifest.phases if each.name == name), None)
 
 
 def _of_devices(manifest: Manifest, phase: Phase | None) -> dict[str, Any]:

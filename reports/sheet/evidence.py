@@ -228,7 +228,7 @@ def uses(
     names = {str(each.name) for each in source.devices(role)}
     for run, in_run in _of_phase(source, phase):
         use = use_of(run, in_run)
-        stored = next((each for each in run.stored.manifest.phases if each.name == in_run), None)
+        stored = run.stored.manifest.phase_named(in_run)
         rows = [each for each in use.devices if each.device in names] if use and stored else []
         if stored and rows:
             yield stored, _written_bytes(run, stored), rows

@@ -110,7 +110,7 @@ def _of_run(path: Path, phase: str, asked: AskedSizes) -> SizeResult:
             "sample them: `hsp observe HOST --keys 64`, or `keys = 8` in a phase of a workload",
         )
     name, keys = _of_phase(path, keys, phase)
-    stored = next((each for each in manifest.phases if each.name == name), None)
+    stored = manifest.phase_named(name)
     if stored is None and manifest.phases:
         stored = manifest.phases[-1]
     # The parameters of the module are in the host's time.

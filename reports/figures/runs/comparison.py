@@ -12,7 +12,6 @@ import polars as pl
 
 from kit.store.labels import layer_name
 from kit.store.manifest import Manifest
-from kit.store.phase import Phase
 from reports.analysis.import_source import load_of, phase_frame
 from reports.figures import figure, heat_map
 from reports.figures.figure import Figure
@@ -45,19 +44,15 @@ def figures(a: Side, b: Side, first: str = "") -> Iterator[Figure]:
 def _from_start(side: Side, letter: str, name: str, layer: str) -> Iterator[pl.DataFrame]:
     """The rows of one phase and layer of each run of a side, times since the phase began."""
     for manifest, frame in side:
-        if phase := _phase(manifest, name):
+        if phase := manifest.phase_named(name):
             mine = phase_frame(frame, name, layer)
             since = pl.col("time_ns") - phase.start_ns
             yield mine.with_columns(since, pl.lit(letter).alias("side"))
 
 
-def _phase(manifest: Manifest, name: str) -> Phase | None:
-    return next((phase for phase in manifest.phases if phase.name == name), None)
-
-
 def _maps(frame: pl.DataFrame, runs: tuple[int, int], sides: Side, name: str, layer: str) -> Figure:
     """A above B on one colour scale, and below them B less A."""
-    phases = [(p, manifest) for manifest, _ in sides if (p := _phase(manifest, name))]
+    phases = [(p, manifest) for manifest, _ in sides if (p := manifest.phase_named(name))]
     # A phase that begins at 0 and holds that of every run.
     longest = heat_map.TimeSpan(
         0, max(p.end_ns - p.start_ns for p, _ in phases), max(p.interval_ns for p, _ in phases)
