@@ -16,7 +16,7 @@ from kit.store.json_file import write_json
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import RunDir
 from kit.store.summary import read_summary
-from kit.store.tables import LATENCY_SCHEMA, read_ageing, read_latency, write_latency
+from kit.store.tables import LATENCY_SCHEMA, read_latency, write_latency
 from reports.analysis.analysed import described
 from reports.page.report_page import render
 from reports.statistics.quantiles import percentile_ns
@@ -61,7 +61,7 @@ def drawn_again(run: RunDir) -> None:
     """The page of a stored run, from its files; they have been analysed."""
     manifest = read_manifest(run)
     counts = latency.read(run, manifest.phases)
-    html = render(counts, manifest, described(counts, manifest, read_summary(run)), read_ageing(run))
+    html = render(counts, manifest, described(counts, manifest, read_summary(run)))
     run.report.write_text(html)
 
 

@@ -361,7 +361,7 @@ def test_what_an_nvme_says_of_its_health_is_listed(rig: Rig, blank: States) -> N
 def test_an_nvme_without_thermal_management_proves_nothing(rig: Rig, blank: States) -> None:
     """Real nvme-cli and smartctl, on a drive of QEMU: it has no thermal management, and no link."""
     logs = dict.fromkeys(("ns1", "vd0"), ("smart", "identify", "smartctl"))
-    found = drives.read(rig.host, {name: rig.by_id[name] for name in logs}, logs)
+    found = drives.read(rig.host, {name: rig.by_id[name] for name in logs}, logs, {})
     assert found["vd0"]["logs"] == {} and {*found["ns1"]["logs"]} == {"smart", "identify"}
     seen = drives.parse(found["ns1"])
     assert seen.counts["media_errors"] == 0 and "thm_temp1_trans_count" not in seen.counts
