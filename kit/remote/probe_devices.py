@@ -178,7 +178,7 @@ def open_exclusively(path: str, deadline_s: float) -> str:
         return ""
 
     found = in_child(opened, deadline_s)
-    return f"opening it did not end within {deadline_s} s" if found is None else str(found)
+    return f"opening it gave no answer within {deadline_s} s" if found is None else str(found)
 
 
 def device_of(path: str) -> Any:
@@ -308,7 +308,7 @@ def open_devices(names: Any, devices: Any, claimer: str) -> Any:
 
 
 def in_child(function: Any, deadline_s: float) -> Any:
-    """The result of `function`, by a child process, because it may never return; None after the deadline."""
+    """The result of `function`, by a child process, because it may never return; None without an answer."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

@@ -242,13 +242,13 @@ class Tracer:
         assert follower is not None
         # It was sent before the answer to the mark, on another channel.
         last, end = f"ended {self._phase}".encode(), time.monotonic() + _ARRIVAL_DEADLINE_S
-        while last not in tail(output) and not problems:
-            time.sleep(_POLL_S)
+        while not (problems or last in tail(output)):
             if time.monotonic() > end:
                 problems = [
                     f"the tracer's last lines did not arrive in {output} within {_ARRIVAL_DEADLINE_S:g} s: "
                     "is there room on the disk of this machine?"
                 ]
+            time.sleep(_POLL_S)
         follower.stop(_STOP_DEADLINE_S, "KILL")
         return problems
 

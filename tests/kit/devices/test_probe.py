@@ -63,7 +63,7 @@ def test_unreadable_facts_make_a_disk_undetermined() -> None:
         lambda facts: facts.update(unread=["5: Permission denied"]),
         lambda facts: facts.update(swaps=None),
         lambda facts: facts["mounts"].append(["9", "mnt:[2]", "garbage"]),
-        lambda facts: facts["disks"]["sdc"].update(alone="opening it did not end within 60 s"),
+        lambda facts: facts["disks"]["sdc"].update(alone="opening it gave no answer within 60 s"),
         lambda facts: facts["disks"]["sdc"]["zdb"].update(
             sdc={"argv": [], "code": None, "out": "", "err": ""}
         ),
