@@ -157,7 +157,7 @@ def create_dataset(plan: Plan, names: Names) -> Step:
 
 
 def age_pool(plan: Plan, names: Names) -> Iterator[Step]:
-    """Fill the pool and free blocks of it (kit.setup.age_pool). It goes with the pool."""
+    """Fill the pool and free blocks of it (kit.precondition.age_pool). It goes with the pool."""
     age, size = plan.workload.pool.age, pool_bytes(plan.workload, plan.testbed)
     if age is None:
         return

@@ -31,7 +31,7 @@ _ROLES = get_args(Role)
 _HOLDING = ("data", *SPECIAL_ROLES)
 # Devices of one vdev that may be away without a loss.
 _SPARE = {"stripe": 0, "raidz1": 1, "raidz2": 2, "raidz3": 3}
-# A band needs so many intervals before the first fault (reports.verdict.recovery).
+# A band needs so many intervals before the first fault (reports.features.faults.judge).
 LEAST_BEFORE = 30
 
 

@@ -28,7 +28,7 @@ _UNLABELLED = "all"
 def describe(
     latency: Latency, manifest: Manifest, reference: Reference | None, shown: Mapping[str, Beside]
 ) -> list[PhaseBands]:
-    """One object per phase x layer x op of the counts, in the order of the phases.
+    """One object per phase x layer x op of the counts, but for METADATA, in the order of the phases.
 
     `shown`: by phase, what of `reference` stands beside it.
     What has no bands (its bins overlap) has a `reason` and an empty list.

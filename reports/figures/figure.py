@@ -34,7 +34,8 @@ class Figure:
     `cells`: the block of stored counts behind it (reports.figures.heat_map.block), by which figure.js answers
     a selected range, a zoom and the table that is saved. `link`: what figures with one time axis share, the
     phase.
-    `about`: what figure.js needs to know; "per" is what colours count by, "" for a figure that is no map.
+    `about`: what scripts of the page need to know; "per" is what colours count by, where a script draws the
+    map anew from its cells.
     `csv`: the table that is saved where there are no cells; the first row names the columns.
     `narrow`: the parts of the layout that a small screen has instead.
     """

@@ -26,8 +26,8 @@ _STEP = math.log(2) / _STEPS_PER_OCTAVE
 _MAX_STEPS = 64 * _STEPS_PER_OCTAVE
 # Of stretches: 1, 2, 3, 4, 6, 8, 12, ... steps.
 _LENGTHS = sorted({2**k for k in range(12)} | {3 * 2**k for k in range(11)})
-# Nats of log likelihood ratio. By simulation (tests/reports/statistics/test_bands.py) one mode with a heavy
-# tail is cut in less than 1 % of cases.
+# Nats of log likelihood ratio. By simulation (tests/reports/statistics/test_band_detection.py) one mode with
+# a heavy tail is cut in less than 1 % of cases.
 _LEAST_EVIDENCE = 9.0
 _ROUNDED_NS = 1.0
 # Of a tick that is a smaller part of a bin, a multiple more or less is less than the ripple of one mode.

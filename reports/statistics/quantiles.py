@@ -190,9 +190,10 @@ def limits_ns(bins: Bins, extremes: Sequence[tuple[int, int]]) -> tuple[int, int
 def over_time(frame: pl.DataFrame, quantiles: Mapping[str, float] = QUANTILES) -> pl.DataFrame:
     """Of `frame` (columns of latency.parquet): a row per phase, layer, op and interval, all hosts together.
 
-    Columns: `phase`, `layer`, `op`, `time_ns`, `ios` (how many) and one per entry of `quantiles`, `p50_ns`,
-    the same to the bit as percentiles_ns() gives for the interval's bins; null where it has too few I/Os. An
-    interval without I/O has no row. One pass over all intervals, as an hour has thousands.
+    Columns: `phase`, `layer`, `op`, `time_ns`, `ios` (how many) and one per entry of `quantiles`, in ns,
+    with `_ns` after its name: the same to the bit as percentiles_ns() gives for the interval's bins; null
+    where it has too few I/Os. An interval without I/O has no row. One pass over all intervals, as an hour
+    has thousands.
     """
     counted = frame.filter(pl.col("count") > 0)
     # Numbers for the names: to sort 200,000 rows by three strings takes a hundred times as long.

@@ -87,7 +87,7 @@ def _instruments(phase: Phase) -> Iterator[str]:
 
 def _devices(phase: Phase) -> Iterator[str]:
     """Bytes of a device: of fio, of the kernel's counters and of its model, as the samples have them."""
-    # Of a mix, or of forced writes, sizes are not known.
+    # Of a mix, or of forced writes, sizes are not known; of a phase in parts, samples are of one of them.
     if phase.parts or phase.forces or len(phase.block_bytes_by_op) > 1:
         return
     issued = {row.host: row.ios for row in phase.clients}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pkgutil
 import re
+import tokenize
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,13 +180,46 @@ def missing_paths(text: str) -> list[str]:
     return missing
 
 
+_DOTTED = re.compile(r"(?<![\w./])(?:kit|reports)(?:\.\w+)+")
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
 def test_every_path_that_a_document_names_exists(document: Path) -> None:
     text = (ROOT / document).read_text()
     assert missing_paths(text) == []
     # Modules and functions by their dotted names.
-    for name in re.findall(r"(?<![\w./])(?:kit|reports)(?:\.\w+)+", text):
+    for name in _DOTTED.findall(text):
         pkgutil.resolve_name(name)
+
+
+def comments(path: Path) -> str:
+    """Comments and docstrings of Python; of another language all of it."""
+    if path.suffix != ".py":
+        return path.read_text()
+    with path.open("rb") as file:
+        tokens = list(tokenize.tokenize(file.readline))
+    kinds, begins = (tokenize.COMMENT, tokenize.STRING), ("#", '"""', 'r"""')
+    said = [each.string for each in tokens if each.type in kinds and each.string.startswith(begins)]
+    return "\n".join(said)
+
+
+def wrong_names(text: str) -> list[str]:
+    """Paths and dotted names of code that lead nowhere; `docs/` may be those of QEMU or Linux."""
+    wrong = [path for path in missing_paths(text) if not path.startswith("docs/")]
+    for name in _DOTTED.findall(text):
+        try:
+            pkgutil.resolve_name(name)
+        except (ImportError, AttributeError):
+            wrong.append(name)
+    return wrong
+
+
+def test_every_module_that_a_comment_names_exists() -> None:
+    paths = [path for top in ("kit", "reports") for path in sorted((ROOT / top).rglob("*.*"))]
+    paths = [path for path in paths if path.suffix in (".py", ".bt", ".c", ".h", ".j2", ".js", ".css")]
+    wrong = {str(path.relative_to(ROOT)): found for path in paths if (found := wrong_names(comments(path)))}
+    assert len(paths) > 700 and wrong == {}
+    assert wrong_names("kit.gone, kit.run.gone, kit/gone.py") == ["kit/gone.py", "kit.gone", "kit.run.gone"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""reports.analysis.observer_effect: ratios and intervals of stretches with and without the tracer."""
+"""reports.features.observer_effect: ratios and intervals of stretches with and without the tracer."""
 
 from __future__ import annotations
 
