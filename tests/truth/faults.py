@@ -52,22 +52,22 @@ def _fault(
     return [row for row, _ in recovery.judge_line(line, quiet, phase, phase.schedule)]
 
 
-def _affected(*given: int, **more: Any) -> Callable[[Random], bool]:
-    return lambda random: _fault(random, *given, "unaffected", **more)[0].ok is False
+def _affected(before: int, lasts: int, **more: Any) -> Callable[[Random], bool]:
+    return lambda random: _fault(random, before, lasts, "unaffected", **more)[0].ok is False
 
 
-def _late(*given: int, **more: Any) -> Callable[[Random], bool]:
+def _late(before: int, lasts: int, **more: Any) -> Callable[[Random], bool]:
     """Told a time above 0, or no recovery at all."""
 
     def says(random: Random) -> bool:
-        [row] = _fault(random, *given, "recovers", **more)
+        [row] = _fault(random, before, lasts, "recovers", **more)
         return row.recovered_s != 0 if row.ok is not None else False
 
     return says
 
 
-def _unrecovered(*given: int, **more: Any) -> Callable[[Random], bool]:
-    return lambda random: _fault(random, *given, "recovers", **more)[0].ok is False
+def _unrecovered(before: int, lasts: int, **more: Any) -> Callable[[Random], bool]:
+    return lambda random: _fault(random, before, lasts, "recovers", **more)[0].ok is False
 
 
 _AFFECTS, _LATE = "a fault affects the load", "recovery from a fault took a time"
