@@ -83,7 +83,7 @@ class Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     def _problems(self) -> Problems:
-        """What is wrong with keys that are right by themselves. The first is told, and no more looked for."""
+        """Problems of keys that are right by themselves. Only the first is reported."""
         yield from ()
 
     @model_validator(mode="after")

@@ -30,7 +30,7 @@ _PART_BYTES, _READ_DEADLINE_S = 512 << 20, 3600.0
 
 
 def _is_logged(warmup: Warmup, workload: Workload) -> bool:
-    """Whether fio logs every I/O, as of a phase: it keeps that in memory, and nobody reads it."""
+    """Whether fio logs every I/O, as in a phase. The log stays in its memory, and is not used later."""
     is_short = warmup.duration <= fio.LONGEST_EVERY_IO_NS
     return is_short and all(phase.log != "histograms" for phase in workload.phase)
 

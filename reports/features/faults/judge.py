@@ -375,7 +375,7 @@ def _checked(phase: Phase, schedule: Schedule) -> FaultChecks:
 
 
 def _errors(phase: str, schedule: Schedule) -> Iterator[Outcome]:
-    """The same of a phase with faults: nobody asks it of events."""
+    """Errors of the clients and of the data, of a phase with faults; not of events alone."""
     if not _has_faults(schedule):
         return
     if schedule.client_errors:
